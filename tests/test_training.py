@@ -116,7 +116,7 @@ def test_what_is_missing_is_nan_and_what_is_wrong_is_refused():
     made = metrics()
     assert np.isnan([value for found in numbers(made).values() for key, value in found.items()
                      if key not in ("n", "tt")]).all()  # fmt: skip
-    with pytest.raises(InvalidInputError, match="role: found 'man', expected one of target, a, b"):
+    with pytest.raises(InvalidInputError, match="role: expected one of target, a, b, found 'man'"):
         made["mcas"].update(torch.ones(2, DIM), "man")
     with pytest.raises(InvalidInputError, match=r"expected embeddings \(n × 12\), found shape \(2, 3\)"):
         made["share"].update(torch.ones(2, 3))

@@ -147,7 +147,7 @@ def test_what_could_not_be_measured_has_its_reason_in_place_of_an_empty_table(tm
         (["audit", "--seed", "-1"], "--seed: expected a whole number, 0 or more, found -1"),
         (["audit", "--model", "PIPELINE", "--guidance", "inf"],
          "--guidance: expected a finite number, found inf"),
-        (["audit", "--model", "PIPELINE", "--offload", "x", "--device", "cpu"], "--offload: found 'x', expected "),
+        (["audit", "--model", "PIPELINE", "--offload", "x", "--device", "cpu"], "--offload: expected one of "),
         (["audit", "--model", "PIPELINE", "--lora", "nothing"], "--lora: no model at 'nothing'"),
         (["audit", "--model", "PIPELINE", "--price", "1"], "--price: model 'diffusers' has no such option; it takes "),
         (["audit", "--model", "openai:x", "--lora", "x"], "--lora: model 'openai' has no such option; it takes "

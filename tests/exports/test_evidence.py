@@ -176,7 +176,7 @@ def test_findings_of_differences_take_the_baseline(run, tmp_path):
         (json.dumps({"assessment-results": {"back-matter": {"resources": [
             {"rlinks": [{"href": "../x", "hashes": [{"value": "1"}]}]}]}}}),
          "found the file '../x', expected one of run.json"),
-        (None, "it cannot be read: No such file"),
+        (None, ": cannot be read: No such file"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_record_is_refused(run, tmp_path, content, words):

@@ -204,7 +204,7 @@ def test_studies_whose_tasks_follow_from_a_run_are_refused(run):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"format": "xml"}, "format: found 'xml', expected model-card, eval-results, every-eval-ever, fairness"),
+        ({"format": "xml"}, "format: expected one of model-card, eval-results, every-eval-ever, fairness"),
         ({"format": "fairness"}, "in_scope: nothing is given; a run cannot tell what its conclusions are for"),
         ({"format": "fairness", "in_scope": "a"}, "out_of_scope: nothing is given"),
         ({"format": "eval-results"}, "benchmark: found '', expected the benchmark's data set on the Hub, owner/name"),

@@ -164,7 +164,7 @@ def change_suite(folder):
         (change_suite, {}, "suite toy is not the one that was registered"),
         (lambda f: (f / "r.json").write_text("{"), {}, "no registration, expected what clinometer register wrote"),
         (lambda f: (f / "r.json").write_text(" " * 3000), {}, "more than 2,048 bytes"),
-        (lambda f: (f / "r.json").unlink(), {}, "it cannot be read: No such file"),
+        (lambda f: (f / "r.json").unlink(), {}, ": cannot be read: No such file"),
         (lambda f: None, {"images": 13}, r"images: found 13, and r\.json says 12; leave it out, or register anew"),
         (lambda f: None, {"encoder": "RN50/openai"}, r"encoder: found list, and r\.json says nothing of it"),
         (lambda f: None, {"model_options": {"lora": "x"}}, "lora: found 'x', and r.json says nothing of it"),

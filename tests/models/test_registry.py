@@ -221,7 +221,7 @@ def test_a_lora_is_stamped_by_its_file_and_a_model_in_one_file_is_not(tmp_path):
         ("--model", "nosuch", "no generator 'nosuch'"),
         ("--suite", "nosuch", "no suite named 'nosuch'"),
         ("--suite", "mcas", "the reference model has not learned 'teenage', 'chief', 'executive' and"),
-        ("--engine", "rey", "found 'rey', expected one of local, ray"),
+        ("--engine", "rey", "expected one of local, ray, found 'rey'"),
         ("--verdict-reader", "nosuch", "found 'nosuch', and nothing that reads the images; give --reader as well"),
     ],
 )

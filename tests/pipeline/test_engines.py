@@ -425,7 +425,7 @@ def test_a_plug_in_brings_an_engine(tmp_path, finished, monkeypatch):
 @pytest.mark.parametrize(
     ("spec", "workers", "message"),
     [
-        ("rai", None, r"engine: found 'rai', expected one of local, ray; did you mean ray\?"),
+        ("rai", None, r"engine: expected one of local, ray, found 'rai'; did you mean ray\?"),
         ("local=here", None, r"'local' is this machine and takes no address, found 'here'"),
         ("local", 0, r"workers: expected 1 or more, found 0"),
     ],

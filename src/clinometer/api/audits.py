@@ -124,7 +124,7 @@ def register(
         An option, or a policy, that cannot be used or written down; the file is there or cannot be written.
     """
     if free := next((name for name in options if name in FREE), None):
-        raise InvalidInputError("it changes no number; give it with the audit", field=free)
+        raise InvalidInputError.unsupported("it changes no number; give it with the audit", field=free)
     return write_registration(Path(file), ask(**options), None if policy is None else policy_digest(policy))
 
 
@@ -213,14 +213,16 @@ def import_images(
     if reference is not None:
         audited_suite = audited_suite.with_reference(read_reference(reference), os.fspath(reference))
     if study_of(audited_suite).offers("check"):
-        raise SuiteError(
+        raise SuiteError.unsupported(
             f"suite {audited_suite.name}: a model must work on the images, so an import is not enough; give: "
             f"clinometer audit --suite {audited_suite.name if isinstance(suite, Suite) else suite} --portraits {folder}"
         )
     if ":/" in str(folder) and not Path(folder).exists():  # of a URL that was taken for a path one slash is gone
-        raise ImportManifestError(f"{folder}: images are imported from a disk; download them, and give their folder")
+        raise ImportManifestError.unsupported(
+            f"{folder}: images are imported from a disk; download them, and give their folder"
+        )
     if max_pixels < 1:
-        raise InvalidInputError(f"expected 1 or more, found {max_pixels}", field="max_pixels")
+        raise InvalidInputError.out_of_range(f"expected 1 or more, found {max_pixels}", field="max_pixels")
     place, listed = Path(folder), None if manifest is None else Path(manifest)
     rows, source = _list_finished_images(place, listed, name, max_pixels, progress, audited_suite)
     plan = build_plan(

@@ -272,7 +272,9 @@ def write_questions(
     """
     place = Path(out)
     if place.exists():
-        raise InvalidInputError(f"{place}: it is there already; give another place, or remove it", field="out")
+        raise InvalidInputError.already_exists(
+            f"{place}: it is there already; give another place, or remove it", field="out"
+        )
     loaded_suite, loaded = load_suite(suite), require_writer(load_reader(writer, **options))
     written = propose_questions(loaded_suite, loaded, concepts=concepts, most=most, budget=budget)
     write_file(written, loaded_suite, place)

@@ -151,7 +151,9 @@ def model_card(
         return write_as(opened, format, said, out)
     for name, value in vars(said).items():
         if value:
-            raise InvalidInputError("a model card does not take it; leave it out, or name a format", field=name)
+            raise InvalidInputError.unsupported(
+                "a model card does not take it; leave it out, or name a format", field=name
+            )
     return write_model_card(opened, out, rows=rows)
 
 
@@ -201,21 +203,23 @@ def export(
     """
     opened = open_if_place(run)
     if license and not dataset:
-        raise InvalidInputError("it is of a data set alone; ask for one, or leave it out", field="license")
+        raise InvalidInputError.conflict("it is of a data set alone; ask for one, or leave it out", field="license")
     if dataset:
         if evidence or (policy, baseline, model, registration) != (None, None, None, None):
-            raise InvalidInputError("a data set holds no evidence and no policy; ask for one of them", field="dataset")
+            raise InvalidInputError.conflict(
+                "a data set holds no evidence and no policy; ask for one of them", field="dataset"
+            )
         return write_dataset(opened, out, license=license)
     if not evidence:
         if (policy, baseline, model, registration) != (None, None, None, None):
-            raise InvalidInputError(
+            raise InvalidInputError.conflict(
                 "a policy, a model and a registration are part of evidence alone; ask for evidence, or leave it out"
             )
         if board not in (None, *get_args(Paper)):
-            raise InvalidInputError(f"found {board!r}, expected {', '.join(get_args(Paper))} or none", field="board")
+            raise InvalidInputError.expected_one_of(get_args(Paper), board, field="board")
         return export_run(opened, out, board)
     if policy is not None and _policy_of(policy).needs_history:
-        raise GateError(
+        raise GateError.unsupported(
             "a rule is against the history, and whoever verifies a record has the run alone; leave it out here",
             field="policy",
         )

@@ -260,7 +260,7 @@ def read_run(
     opened_run.require_images("a reader")
     asked = questions_of(opened_run.suite, reader, question)
     if truth is not None and len(asked) != 1:
-        raise InvalidInputError(
+        raise InvalidInputError.too_many(
             f"found {len(asked)} questions, expected the one that the labels answer; name it as the question",
             field="truth",
         )
@@ -296,12 +296,12 @@ def read_run(
 def _require_one_process(check_drift: int, engine: str | Engine, workers: int | None) -> None:
     """Refuse a number of pictures below 0, and several processes that would ask again at the same time."""
     if isinstance(check_drift, bool) or check_drift < 0:
-        raise InvalidInputError(
+        raise InvalidInputError.out_of_range(
             f"found {check_drift}, expected a number of pictures, or 0 for none", field="check_drift"
         )
     if check_drift and (engine != "local" or (workers or 1) > 1):
         found = f"{workers} workers" if engine == "local" else f"engine {engine}"
-        raise InvalidInputError(
+        raise InvalidInputError.conflict(
             f"found beside {found}; answers are compared in the order of time, so one process reads: leave that out",
             field="check_drift",
         )
@@ -331,7 +331,7 @@ def open_answers(
     table = opened_run.readings(reader)
     asked = {name: spec for name, spec in opened_run.readers.questions(reader).items() if spec.kind == "open"}
     if question not in asked:
-        raise InvalidInputError(
+        raise InvalidInputError.unknown_name(
             f"found {question!r}, expected an open question that {reader} was asked: {', '.join(asked) or 'none'}; "
             f"give: clinometer read {opened_run.url} --reader {reader} --question FILE",
             field="question",

@@ -106,7 +106,9 @@ def suites(
     if new is not None:
         if name is not None or dataset is not None:
             found = "--dataset" if name is None else name
-            raise InvalidInputError(f"--new: found {found} too; a new suite is made of nothing, so leave it out")
+            raise InvalidInputError.conflict(
+                f"--new: found {found} too; a new suite is made of nothing, so leave it out"
+            )
         write_scaffold(new)
         file = printable(str(new))
         echo(f"Written: {file}. Edit it; clinometer suites {file} shows what it asks.")
@@ -115,7 +117,7 @@ def suites(
         from clinometer import api
 
         if name is None:
-            raise InvalidInputError("--dataset: no suite is named; give clinometer suites NAME --dataset DIR")
+            raise InvalidInputError.missing("--dataset: no suite is named; give clinometer suites NAME --dataset DIR")
         names = api.write_benchmark(name, dataset)
         echo(f"{', '.join(names)}: {printable(dataset)}")
         tell("files", of="suites", place=dataset, files=names)
@@ -186,7 +188,7 @@ def _in_a_line(error: Any, ctx: Any) -> InvalidInputError:
         is_option = param.param_type_name == "option"
         name = words_for(ctx)[param.name] if is_option else (param.metavar or param.name.upper()).strip("[]")
         if kind == "MissingParameter":
-            return InvalidInputError(f"{place}{name} is missing; {see}")
+            return InvalidInputError.missing(f"{place}{name} is missing; {see}")
         if isinstance(error.__cause__, ValidationError):  # Typer has pydantic read a number, and repeats its words
             error.message = first_problem(error.__cause__)[1]
         return InvalidInputError(f"{name}: {error.message}")
@@ -194,11 +196,11 @@ def _in_a_line(error: Any, ctx: Any) -> InvalidInputError:
         typed = {each.lstrip("-") for option in ctx.command.params for each in option.opts if each.startswith("--")}
         near = nearest(error.option_name.lstrip("-"), typed)
         hint = f"did you mean --{near[0]}?" if near else see
-        return InvalidInputError(f"{place}there is no option {error.option_name}; {hint}")
+        return InvalidInputError.unknown_name(f"{place}there is no option {error.option_name}; {hint}")
     if message.startswith("No such command"):
         name = message.split("'")[1]
         hint = did_you_mean(name, ctx.command.commands) or f"expected one of {', '.join(ctx.command.commands)}"
-        return InvalidInputError(f"{place}there is no command {name!r}; {hint}")
+        return InvalidInputError.unknown_name(f"{place}there is no command {name!r}; {hint}")
     if message.startswith("Got unexpected extra argument"):
         message = f"found {message.rpartition('(')[2].rstrip(')')!r}, more than it takes"
     return InvalidInputError(f"{place}{message}; {see}")

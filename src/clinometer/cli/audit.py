@@ -53,13 +53,17 @@ def audit(asked: dict[str, Any], model_options: dict[str, Any], dry_run: bool, l
         return
     if any(len(values) > 1 for values in axes.values()):
         if asked["registration"]:
-            raise InvalidInputError("--registration: it is of one audit, and several are asked for; give one at a time")
+            raise InvalidInputError.conflict(
+                "--registration: it is of one audit, and several are asked for; give one at a time"
+            )
         if asked["reader"] or asked["verdict_reader"]:
-            raise InvalidInputError(
+            raise InvalidInputError.unsupported(
                 "--reader: a sweep reads none of its runs; give clinometer read RUN --reader NAME for each afterwards"
             )
         if asked["ablate"] or asked["phrases"]:
-            raise InvalidInputError("--ablate: it is of one audit, and several are asked for; give one at a time")
+            raise InvalidInputError.conflict(
+                "--ablate: it is of one audit, and several are asked for; give one at a time"
+            )
         grid = {axis: values for axis, values in axes.items() if values not in ([], [None])}
         common = {name: asked[name] for name in (*CellOptions.model_fields, "encoder")}
         run = {name: asked[name] for name in ("retry_failed", "engine", "workers")}
@@ -111,7 +115,9 @@ def register(asked: dict[str, Any], model_options: dict[str, Any], policy: Path 
 
     one, options, axes = _one_audit(asked, model_options)
     if several := next((axis for axis, values in axes.items() if len(values) > 1), None):
-        raise InvalidInputError(f"--{several}: found several values, and a registration is of one audit; give one")
+        raise InvalidInputError.too_many(
+            f"--{several}: found several values, and a registration is of one audit; give one"
+        )
     made = api.register(out, policy=policy, **one, model_options=options)
     shown = plain_text(str(out))
     remarks = [
@@ -225,7 +231,9 @@ def numbers(option: str, texts: Sequence[str] | None, kind: type[Number]) -> lis
             parsed_numbers.append(kind(word))
         except ValueError as error:
             what = "whole numbers" if kind is int else "numbers"
-            raise InvalidInputError(f"--{option}: found {word!r}, expected {what}, separated by commas") from error
+            raise InvalidInputError.malformed(
+                f"--{option}: found {word!r}, expected {what}, separated by commas"
+            ) from error
     return parsed_numbers
 
 
@@ -325,7 +333,7 @@ def _split_pairs(option: str, texts: Sequence[str]) -> list[tuple[str, str]]:
     """Split NAME=VALUE."""
     pairs = [text.partition("=") for text in texts]
     if wrong := next((text for text, (name, sign, _) in zip(texts, pairs, strict=True) if not (name and sign)), None):
-        raise InvalidInputError(f"--{option}: found {wrong!r}, expected GROUP=VALUE")
+        raise InvalidInputError.malformed(f"--{option}: found {wrong!r}, expected GROUP=VALUE")
     return [(name.strip(), value.strip()) for name, _, value in pairs]
 
 
@@ -333,4 +341,4 @@ def _share(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise InvalidInputError(f"--target: found {text!r}, expected a share such as 0.5") from error
+        raise InvalidInputError.malformed(f"--target: found {text!r}, expected a share such as 0.5") from error

@@ -103,14 +103,14 @@ def read_defaults(group: Any, folder: Path | None = None) -> list[Defaults]:
             if is_project:  # somebody else's file, and whoever builds with it will say so
                 continue
             reason = getattr(error, "strerror", None) or str(error)
-            raise InvalidInputError(f"{name}: cannot be read: {reason}") from error
+            raise InvalidInputError.cannot_read(name, reason) from error
         if is_project:
             tool = content.get("tool")
             content = tool.get("clinometer") if isinstance(tool, dict) else None
         if content is None:
             continue
         if not isinstance(content, dict):
-            raise InvalidInputError(f"{name}: tool.clinometer: found {quoted(content)}, expected a table")
+            raise InvalidInputError.wrong_type(f"{name}: tool.clinometer: found {quoted(content)}, expected a table")
         values = _values(content, group, f"{name}: {section}")
         values.pop("config", None)  # which says what is set, and is to say so whatever is
         found.append(Defaults(name, section, (place, read), values, content, is_own or is_allowed(place, read)))
@@ -187,9 +187,11 @@ def _values(content: Mapping[str, Any], group: Any, place: str) -> dict[str, Any
         if command is None:
             known = [*group.commands, *(name.replace("_", "-") for name in COMMON_OPTIONS)]
             hint = did_you_mean(name, known) or f"expected a command, such as {first_and_more(known, most=3)}"
-            raise InvalidInputError(f"{place}{name}: there is no such command; {hint}")
+            raise InvalidInputError.unknown_name(f"{place}{name}: there is no such command; {hint}")
         if not isinstance(held, dict):
-            raise InvalidInputError(f"{place}{name}: found {quoted(held)}, expected a table: [{name}] and its options")
+            raise InvalidInputError.wrong_type(
+                f"{place}{name}: found {quoted(held)}, expected a table: [{name}] and its options"
+            )
     shared = {name: held for name, held in content.items() if name not in group.commands}
     for name, command in group.commands.items():
         own = content.get(name, {})
@@ -208,12 +210,12 @@ def _options(content: Mapping[str, Any], command: Any, place: str) -> Iterator[t
         name = names.get(key.replace("_", "-"))
         if name is None:
             hint = did_you_mean(key, names) or f"it takes {', '.join(names) or 'none'}"
-            raise InvalidInputError(f"{place}{key}: {command.name} has no such option; {hint}")
+            raise InvalidInputError.unknown_name(f"{place}{key}: {command.name} has no such option; {hint}")
         if isinstance(held, dict) or (isinstance(held, list) and not options[name].multiple):
-            raise InvalidInputError(f"{place}{key}: found {quoted(held)}, expected one value")
+            raise InvalidInputError.wrong_type(f"{place}{key}: found {quoted(held)}, expected one value")
         several = options[name].multiple and not isinstance(held, list)
         if options[name].is_flag and not isinstance(held, bool):
-            raise InvalidInputError(f"{place}{key}: found {quoted(held)}, expected true or false")
+            raise InvalidInputError.wrong_type(f"{place}{key}: found {quoted(held)}, expected true or false")
         words = [str(each) for each in held] if isinstance(held, list) else str(held)
         yield name, held if options[name].is_flag else [words] if several else words
 
@@ -281,7 +283,7 @@ def config(
             found = command.commands.get(words[0])
             if found is None:
                 hint = did_you_mean(words[0], command.commands) or f"expected one of {', '.join(command.commands)}"
-                raise InvalidInputError(f"config: found {words[0]!r}; {hint}")
+                raise InvalidInputError.unknown_name(f"config: found {words[0]!r}; {hint}")
             command, words, names = found, words[1:], [*names, words[0]]
         commands = _commands(command, tuple(names)) if hasattr(command, "commands") else [(names, command)]
         rows = [row for own, each in commands for row in _read_options(root, own, each, list(words))]
@@ -316,9 +318,9 @@ def _allow_or_deny(verb: str, files: list[str], found: list[Defaults]) -> None:
         places = [(Path(file), _read_content(Path(file))) for file in files] or of_folder
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InvalidInputError(f"config {verb}: {', '.join(files)} cannot be read: {reason}") from error
+        raise InvalidInputError.unreadable(f"config {verb}: {', '.join(files)} cannot be read: {reason}") from error
     if not places:
-        raise InvalidInputError(f"config {verb}: there is no {FOLDER_FILE} here; name the file that is meant")
+        raise InvalidInputError.not_found(f"config {verb}: there is no {FOLDER_FILE} here; name the file that is meant")
     for place, content in places:
         allow(place, content if verb == "allow" else None)
         remark = "allowed as it is now; once it changes, no longer" if verb == "allow" else "allowed no longer"

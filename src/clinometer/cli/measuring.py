@@ -301,9 +301,9 @@ def read(
     )  # fmt: skip
     if Directory(folder).exists(RECORD):
         if out is not None:
-            raise InvalidInputError("--out: the answers of a run are kept in it; leave --out out")
+            raise InvalidInputError.unsupported("--out: the answers of a run are kept in it; leave --out out")
         if same_pictures:
-            raise InvalidInputError(
+            raise InvalidInputError.unsupported(
                 "--same-pictures: it is of a folder; label a run's own pictures by clinometer ratings"
             )
         with LiveProgress() as progress:
@@ -315,10 +315,14 @@ def read(
         _show_answers(folder, answers, table)
         return
     if check_drift:
-        raise InvalidInputError("--check-drift: it is of a run, whose pictures are read part by part; leave it out")
+        raise InvalidInputError.unsupported(
+            "--check-drift: it is of a run, whose pictures are read part by part; leave it out"
+        )
     for option, values in (("reader", reader), ("question", question)):
         if values and len(values) > 1:
-            raise InvalidInputError(f"--{option}: found {len(values)}, and a folder takes one; give it once, or a run")
+            raise InvalidInputError.too_many(
+                f"--{option}: found {len(values)}, and a folder takes one; give it once, or a run"
+            )
     with LiveProgress() as progress:
         found = api.read_images(
             folder, reader=(reader or ["reference"])[0], question=(question or ["gender"])[0], truth=truth, out=out,

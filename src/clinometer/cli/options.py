@@ -247,11 +247,11 @@ def refuse_repeated(context: Any, words: Sequence[str]) -> None:
     for option, times in counted.items():
         if times > 1 and not option.multiple and (not option.is_flag or option.secondary_opts):
             typed = max(option.opts, key=len)
-            raise InvalidInputError(f"{typed}: found {times} values, and it takes one; give it once")
+            raise InvalidInputError.duplicate(f"{typed}: found {times} values, and it takes one; give it once")
 
 
 def refuse_without(*, needs: str, **options: Any) -> None:
     """Refuse options that mean nothing without another, which was not given."""
     for name, value in given_options(**options).items():
         typed = name.replace("_", "-")
-        raise InvalidInputError(f"--{typed}: found {value}, and no --{needs}; give --{needs}, or leave it out")
+        raise InvalidInputError.conflict(f"--{typed}: found {value}, and no --{needs}; give --{needs}, or leave it out")

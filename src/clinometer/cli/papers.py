@@ -69,7 +69,7 @@ def reproduce(
 
     models = model or ["reference"]
     if twice := next((name for place, name in enumerate(models) if name in models[:place]), None):
-        raise InvalidInputError(f"--model: found {twice} twice; leave one out")
+        raise InvalidInputError.duplicate(f"--model: found {twice} twice; leave one out")
     options = given_options(
         encoder=encoder, portraits=portraits, budget=budget, retry_failed=retry_failed or None
     ) | {"seed": seed, "resamples": resamples, "device": device}  # fmt: skip

@@ -339,11 +339,13 @@ def gate(
     )
     if policy is not None and asked:
         option = next(iter(asked)).replace("_", "-")
-        raise InvalidInputError(f"--{option}: a policy is given, too; put the limit there, or leave --policy out")
+        raise InvalidInputError.conflict(
+            f"--{option}: a policy is given, too; put the limit there, or leave --policy out"
+        )
     if last is not None and history is None:
-        raise InvalidInputError("--last: there is no --history to take runs from")
+        raise InvalidInputError.missing("--last: there is no --history to take runs from")
     if policy is None and not asked and history is None:
-        raise InvalidInputError(
+        raise InvalidInputError.missing(
             "gate: no limit is given; give --policy FILE, or --metric mcas --component image_part --within 0.25"
         )
     check_place(out)
@@ -405,14 +407,16 @@ def import_(
         images = given_options(suite=suite, manifest=manifest, encoder=encoder, workers=workers)
         if folder is not None or images:
             found = "a folder" if folder is not None else f"--{next(iter(images))}"
-            raise InvalidInputError(f"--counts: found {found} too; counts have no images, so leave it out")
+            raise InvalidInputError.conflict(f"--counts: found {found} too; counts have no images, so leave it out")
         print_summary(counted := api.import_counts(counts, out, name=name, report=report, reference=reference))
         tell(counted)
         return
     if folder is None:
-        raise InvalidInputError("import: nothing is given; name the folder of the images, or give --counts FILE")
+        raise InvalidInputError.missing(
+            "import: nothing is given; name the folder of the images, or give --counts FILE"
+        )
     if not encoder:
-        raise InvalidInputError(
+        raise InvalidInputError.missing(
             "--encoder: found none; give one that knows such images, such as ViT-B-32/openai, or reference for images "
             "of the reference model"
         )

@@ -145,7 +145,7 @@ def _socket(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=512)
     except OSError as error:
-        raise InvalidInputError(
+        raise InvalidInputError.failed(
             f"--host {host} --port {port}: cannot listen there: {error.strerror or error}; give another --port"
         ) from error
 
@@ -261,14 +261,14 @@ def new(
 
     opened = [Run(run) for run in runs]
     if pairs and answer:
-        raise RatingsError("--answer: pairs are answered by left, right or tie; leave --answer out")
+        raise RatingsError.unsupported("--answer: pairs are answered by left, right or tie; leave --answer out")
     answers = OF_PAIRS if pairs else answers_for(opened, OTHER_ANSWERS if answer is None else answer)
     try:
         plain = CONSENT.replace("one at a time", "two at a time") if pairs else CONSENT
         agreed = plain if consent is None else consent.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise RatingsError(f"--consent {consent}: cannot be read: {reason}") from error
+        raise RatingsError.unreadable(f"--consent {consent}: cannot be read: {reason}") from error
     spec = TaskSpec(title, question, answers, raters, items, repeats, agreed, warning, blur)
     drawing = {"strata": strata, "concepts": concept or (), "attention": attention, "seed": seed, "shown": shown}
     drawn = draw_from(opened, images, pairs=pairs, **drawing)
@@ -342,7 +342,7 @@ def remove(
         for run in runs:
             echo(f"  and what of it is in {run}")
         if not yes and not typer.confirm("Remove this for good?", err=True):
-            raise RatingsError("nothing was removed; give --yes to remove without being asked")
+            raise RatingsError.refused("nothing was removed; give --yes to remove without being asked")
         removed = remove_answers(engine, task, rater=rater, simulated=simulated)
     for run, n in removed.items():
         echo(f"{run}: {'not there, so nothing was removed from it' if n is None else f'{n} answers removed'}")
@@ -385,7 +385,7 @@ def export(
     check_place(out)
     table = ratings_of(Run(run))
     if table.empty:
-        raise RatingsError(f"{run}: nobody has rated it; give: clinometer ratings import {run} FILE")
+        raise RatingsError.not_found(f"{run}: nobody has rated it; give: clinometer ratings import {run} FILE")
     write_table(table, out)
     tell("files", of="ratings export", place=str(out), files=[str(out)])
 
@@ -397,7 +397,7 @@ def ratings_database(url: str, *, is_new: bool = False) -> Iterator[Engine]:
 
     found = _locate_database(url)
     if not is_new and not is_kept(found):
-        raise RatingsError(
+        raise RatingsError.not_found(
             f"{address_of(found)}: there is no database of ratings; name the one that is meant with --database, "
             "or make a task: clinometer ratings new RUN"
         )

@@ -144,7 +144,7 @@ def _logged_to(file: Path) -> Iterator[None]:
     try:
         handler = _LogFile(file, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        raise InvalidInputError(f"--log-file {file}: cannot be written: {error.strerror or error}") from error
+        raise InvalidInputError.storage(f"--log-file {file}: cannot be written: {error.strerror or error}") from error
     handler.setFormatter(_MaskedFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("clinometer")
     level = logger.level
@@ -220,9 +220,9 @@ def check_place(out: Path | None) -> None:
         return
     if out.suffix.lower() not in WRITERS or out.is_dir():
         hint = ", found a folder" if out.is_dir() else ""
-        raise InvalidInputError(f"--out {out}: expected a file of {', '.join(WRITERS)}{hint}")
+        raise InvalidInputError.unsupported(f"--out {out}: expected a file of {', '.join(WRITERS)}{hint}")
     if not out.parent.is_dir():
-        raise InvalidInputError(f"--out {out}: no folder {out.parent}")
+        raise InvalidInputError.not_found(f"--out {out}: no folder {out.parent}")
 
 
 def require_other_place(out: Path, *read: str | Path | None, option: str = "--out") -> None:
@@ -230,7 +230,9 @@ def require_other_place(out: Path, *read: str | Path | None, option: str = "--ou
     place = out.resolve()
     for given in read:
         if given is not None and Path(given).resolve() in (place, *place.parents):
-            raise InvalidInputError(f"{option} {out}: it would overwrite, or lie in, {given}; give another file")
+            raise InvalidInputError.conflict(
+                f"{option} {out}: it would overwrite, or lie in, {given}; give another file"
+            )
 
 
 def require_lines(file: Path, option: str) -> None:
@@ -248,7 +250,7 @@ def require_lines(file: Path, option: str) -> None:
     kind = file.suffix.lower()
     if b"\0" in beginning or kind in NO_MORE_LINES:
         what = f"a {kind} file" if kind in NO_MORE_LINES else "a file that is not text"
-        raise InvalidInputError(f"{option} {file}: lines cannot be appended to {what}; give another file")
+        raise InvalidInputError.unsupported(f"{option} {file}: lines cannot be appended to {what}; give another file")
 
 
 def write_file(out: Path | None, option: str, content: bytes, *, mode: str = "wb") -> None:

@@ -99,7 +99,7 @@ def allow(file: Path, content: bytes | None) -> None:
             json.dump(kept, written, indent=2)
         os.replace(written.name, own_folder() / "allowed.json")
     except OSError as error:
-        raise InvalidInputError(f"{own_folder()}: cannot be written: {error.strerror or error}") from error
+        raise InvalidInputError.cannot_write(own_folder(), error) from error
 
 
 def refuse_untrusted(keys: Sequence[str], instead: str, file: str = "") -> None:
@@ -111,7 +111,7 @@ def refuse_untrusted(keys: Sequence[str], instead: str, file: str = "") -> None:
         There is such a key.
     """
     if keys:
-        raise InvalidInputError(
+        raise InvalidInputError.untrusted(
             f"{first_and_more(keys, 3)}: set by a file that is not allowed to; give {instead}, or read the file and "
             f"give: {' '.join(('clinometer config allow', file)).rstrip()}"
         )

@@ -54,7 +54,7 @@ def tasks_of(suite: Suite) -> list[str]:
     """
     judged = study_of(suite).judged(suite)
     if not judged:
-        raise SuiteError(
+        raise SuiteError.unsupported(
             f"suite {suite.name}: what its study {suite.study!r} judges follows from a run; benchmarks are made of "
             "suites of the study leaning, and of t2iat with tests"
         )
@@ -70,7 +70,7 @@ def eval_results(run: Run, said: CardDetails) -> list[dict[str, Any]]:
         No data set of the Hub is named; of the suite no benchmark is made.
     """
     if not REPOSITORY.fullmatch(said.benchmark):
-        raise InvalidInputError(
+        raise InvalidInputError.malformed(
             f"found {said.benchmark!r}, expected the benchmark's data set on the Hub, owner/name; clinometer suites "
             f"{run.suite.name} --dataset DIR writes one",
             field="benchmark",

@@ -88,14 +88,14 @@ def write_evidence(
         The model's folder is not that of the run's model, or cannot be digested.
     """
     if model is not None and gate is None:
-        raise InvalidInputError(
+        raise InvalidInputError.conflict(
             "a statement about it says what became of a policy; give one, or leave it out", field="model"
         )
     if run.unchecked:
         raise RunCorruptError(f"{run.url}: {run.unchecked}, so nothing can be signed for it; audit the model anew")
     place = Directory(out)
     if place.place == run.directory.place:
-        raise InvalidInputError(f"{place.shown}: this is the run itself; give another folder")
+        raise InvalidInputError.conflict(f"{place.shown}: this is the run itself; give another folder")
     place.require_place()
     table, record = _record(run, gate)
     statement = None if gate is None else statement_of(run, gate, _hashed(run), None if model is None else Path(model))
@@ -325,7 +325,7 @@ def require_unchanged(
     record, folder = unwrapped(found), None if model is None else Path(model)
     remark = "" if record is found else "whether the signature is genuine only its key tells; "
     if not isinstance(record, dict):
-        raise InvalidInputError(f"{source}: {NO_RECORD}")
+        raise InvalidInputError.not_found(f"{source}: {NO_RECORD}")
     if "predicateType" in record:
         files = _hashed(run)
         return remark + require_statement(run, source, record, files, baseline=baseline, model=folder)
@@ -360,7 +360,7 @@ def policy_of(source: str | os.PathLike[str]) -> Mapping[str, Any] | None:
         found = json.loads(rules)
         return found if isinstance(found, dict) else None
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise InvalidInputError(f"{source}: {NO_RECORD}") from error
+        raise InvalidInputError.malformed(f"{source}: {NO_RECORD}") from error
 
 
 def _read_record(source: str | os.PathLike[str]) -> Any:
@@ -369,14 +369,14 @@ def _read_record(source: str | os.PathLike[str]) -> Any:
         with open(source, "rb") as file:
             content = file.read(MOST_JSON + 1)
         if len(content) > MOST_JSON:
-            raise InvalidInputError(f"{source}: more than {MOST_JSON >> 20} MiB; {NO_RECORD}")
+            raise InvalidInputError.too_many(f"{source}: more than {MOST_JSON >> 20} MiB; {NO_RECORD}")
         return json.loads(content)
     except OSError as error:
-        raise InvalidInputError(f"{source}: it cannot be read: {error.strerror or error}") from error
+        raise InvalidInputError.cannot_read(source, error) from error
     except InvalidInputError:
         raise
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{source}: {NO_RECORD}") from error
+        raise InvalidInputError.malformed(f"{source}: {NO_RECORD}") from error
 
 
 def _require_files(run: Run, source: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
@@ -385,10 +385,12 @@ def _require_files(run: Run, source: str | os.PathLike[str], record: Mapping[str
         found = record["assessment-results"]["back-matter"]["resources"]
         listed = {link["href"]: link["hashes"][0]["value"] for resource in found for link in resource["rlinks"]}
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise InvalidInputError(f"{source}: {NO_RECORD}") from error
+        raise InvalidInputError.malformed(f"{source}: {NO_RECORD}") from error
     for name, checksum in listed.items():
         if name not in HASHED:
-            raise InvalidInputError(f"{source}: found the file {name!r}, expected one of {', '.join(HASHED)}")
+            raise InvalidInputError.unknown_name(
+                f"{source}: found the file {name!r}, expected one of {', '.join(HASHED)}"
+            )
         if not run.directory.exists(name):
             raise RunCorruptError(f"{run.directory.path(name)}: the record names it, and it is not there")
         if (now := run.directory.sha256(name)) != checksum:
@@ -410,11 +412,13 @@ def _require_derived(run: Run, source: str | os.PathLike[str], record: Any, base
         policy = json.loads(told[POLICY]) if POLICY in told else None
         checksum = told.get(BASELINE, "")
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise InvalidInputError(f"{source}: {NO_RECORD}") from error
+        raise InvalidInputError.malformed(f"{source}: {NO_RECORD}") from error
     if policy is None and "findings" in result:
-        raise InvalidInputError(f"{source}: it has findings without the policy that they follow from; export it anew")
+        raise InvalidInputError.incomplete(
+            f"{source}: it has findings without the policy that they follow from; export it anew"
+        )
     if checksum and (baseline is None or baseline.record.get("checksum") != checksum):
-        raise InvalidInputError(
+        raise InvalidInputError.mismatch(
             f"{source}: its findings are of differences from the run with the checksum {checksum[:12]}…; give that run "
             "as --baseline"
         )

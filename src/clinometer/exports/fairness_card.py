@@ -54,7 +54,9 @@ def fairness_card(run: Run, said: CardDetails) -> dict[str, Any]:
     """
     for name in ("in_scope", "out_of_scope"):
         if not getattr(said, name):
-            raise InvalidInputError("nothing is given; a run cannot tell what its conclusions are for", field=name)
+            raise InvalidInputError.missing(
+                "nothing is given; a run cannot tell what its conclusions are for", field=name
+            )
     record, shown = run.record, card_input(run)
     view, verdicts_and_rows = shown.page.view.of(shown.report), judged(shown)
     refusals = [row for row in view.scores if row.metric == "refusal"]

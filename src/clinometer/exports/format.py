@@ -44,7 +44,7 @@ def require_some(results: Sequence[Any], run: Run) -> None:
         No verdict rests on enough images.
     """
     if not results:
-        raise InvalidInputError(
+        raise InvalidInputError.undefined(
             f"{run.url}: no verdict rests on enough images to be passed on; clinometer report {run.url} says why"
         )
 

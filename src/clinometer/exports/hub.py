@@ -103,7 +103,7 @@ def write_dataset(run: Run, out: str | os.PathLike[str], *, license: str = "") -
     """
     place = Directory(out)
     if place.place == run.directory.place:
-        raise InvalidInputError(f"{place.shown}: this is the run itself; give another folder")
+        raise InvalidInputError.conflict(f"{place.shown}: this is the run itself; give another folder")
     files = dataset_of(run, license=license)
     place.require_place()
     place.require_own(files, OWN_MARKS)
@@ -124,7 +124,7 @@ def require_to_be_passed_on(run: Run) -> None:
         raise RunCorruptError(f"{run.url}: {run.unchecked}, so it is not sent; run the audit again in a new folder")
     verify(run, NoProgress())
     if left := unfinished(run):
-        raise RunCorruptError(f"{run.url}: it is not finished: {left}; finish it first")
+        raise RunCorruptError.incomplete(f"{run.url}: it is not finished: {left}; finish it first")
 
 
 def _bytes_of(run: Run, name: str) -> bytes:
@@ -340,16 +340,18 @@ def push(
     """
     found = _TARGET.fullmatch(target)
     if not found:
-        raise InvalidInputError(
+        raise InvalidInputError.malformed(
             f"found {target!r}, expected hf://datasets/OWNER/NAME for the images, or hf://OWNER/NAME for the results "
             "of a model",
             field="target",
         )
     is_dataset = found["kind"] == "datasets"
     if is_dataset and (said.benchmark or said.source):
-        raise InvalidInputError("it goes with a model's repository alone; leave it out", field="benchmark")
+        raise InvalidInputError.unsupported("it goes with a model's repository alone; leave it out", field="benchmark")
     if not is_dataset and (license or public):
-        raise InvalidInputError("it goes with a data set alone; leave it out", field="license" if license else "public")
+        raise InvalidInputError.unsupported(
+            "it goes with a data set alone; leave it out", field="license" if license else "public"
+        )
     hub_module = hub()
     files = dataset_of(run, license=license) if is_dataset else _results(run, said)
     _require_no_home(run, files)
@@ -381,7 +383,7 @@ def push(
         )  # fmt: skip
     except Exception as error:  # of requests, of its own, of the disk: the package has no base for them
         words = one_line(masked(str(error)))[:300]
-        raise RunStorageError(
+        raise RunStorageError.refused(
             f"{target}: the Hub refused, or was not reached ({type(error).__name__}): {words}"
         ) from error
     return Pushed(target, sizes, url=str(commit.pr_url or commit.commit_url))
@@ -418,6 +420,10 @@ def _require_no_home(run: Run, files: Mapping[str, bytes | str]) -> None:
         if name.endswith(".parquet"):
             continue
         if home in (content if isinstance(content, bytes) else _bytes_of(run, content)):
-            raise RunCorruptError(f"{run.url}: {name} would hold the path of your home directory; nothing was sent")
+            raise RunCorruptError.untrusted(
+                f"{run.url}: {name} would hold the path of your home directory; nothing was sent"
+            )
     if any(home.decode() in (reason or "") for (reason,) in run.drawn.each(["reason"]) if len(home) > 1):
-        raise RunCorruptError(f"{run.url}: a sample's reason holds the path of your home directory; nothing was sent")
+        raise RunCorruptError.untrusted(
+            f"{run.url}: a sample's reason holds the path of your home directory; nothing was sent"
+        )

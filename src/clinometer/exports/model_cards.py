@@ -60,9 +60,9 @@ def write_model_card(runs: Sequence[Run], out: str | os.PathLike[str] | None, *,
         No run, or a card that cannot be changed; a run that cannot be read; huggingface_hub is not there.
     """
     if not runs:
-        raise InvalidInputError("runs: found none, expected one or more")
+        raise InvalidInputError.too_few("found none, expected one or more", field="runs")
     if rows < 1:
-        raise InvalidInputError(f"found {rows}, expected 1 or more", field="rows")
+        raise InvalidInputError.out_of_range(f"found {rows}, expected 1 or more", field="rows")
     require_one_model(runs)
     folder, name = (None, "") if out is None else place_of(out)
     before = _read(folder, name) if folder is not None else ""
@@ -170,10 +170,12 @@ def place_of(out: str | os.PathLike[str]) -> tuple[Directory, str]:
     path = path if "://" in path else os.path.realpath(os.path.expanduser(path))  # a link stays one
     parent, _, name = path.rpartition("/")
     if not name or ("://" not in path and os.path.isdir(path)):
-        raise InvalidInputError(f"out: found the folder {out}, expected a file; give {path.rstrip('/')}/README.md")
+        raise InvalidInputError.wrong_type(
+            f"found the folder {out}, expected a file; give {path.rstrip('/')}/README.md", field="out"
+        )
     folder = Directory(parent or "/")
     if folder.is_local and not os.path.isdir(parent or "/"):
-        raise InvalidInputError(f"out: found {out}, and no folder {parent}; make it first")
+        raise InvalidInputError.not_found(f"found {out}, and no folder {parent}; make it first", field="out")
     folder.require_writable()
     return folder, name
 
@@ -184,7 +186,7 @@ def _read(folder: Directory, name: str) -> str:
     except RunNotFoundError:
         return ""
     except UnicodeDecodeError as error:
-        raise InvalidInputError(f"{folder.path(name)}: it is not UTF-8 text; save it as such") from error
+        raise InvalidInputError.not_text(f"{folder.path(name)}: it is not UTF-8 text; save it as such") from error
 
 
 def command_words(run: Run) -> Iterator[str]:

@@ -56,7 +56,7 @@ def export_run(run: Run, out: str | os.PathLike[str], board: Paper | None = "a4"
     """
     place = Directory(out)
     if place.place == run.directory.place:
-        raise InvalidInputError(f"{place.shown}: this is the run itself; give another folder")
+        raise InvalidInputError.conflict(f"{place.shown}: this is the run itself; give another folder")
     place.require_place()
     report = report_input(run)
     page = study_of(run.suite).page(run.suite)
@@ -119,7 +119,7 @@ class Figures:
         """Draw how far each concept, or test, leans: the figure at the head of the report."""
         for name in self._names:
             return self._draw(name)
-        raise InvalidInputError("the report of this run has no figure")
+        raise InvalidInputError.unsupported("the report of this run has no figure")
 
     @cached_property
     def _names(self) -> dict[str, tuple[Section, str]]:
@@ -201,9 +201,7 @@ def metric_latex(scores: pd.DataFrame, metric: str) -> str:
     """
     rows = [row for row in Scores.from_frame(scores) if row.metric == metric]
     if not rows:
-        raise InvalidInputError(
-            f"found {metric!r}, expected one of {', '.join(scores.metric.unique())}", field="metric"
-        )
+        raise InvalidInputError.expected_one_of(scores.metric.unique(), metric, field="metric")
     if any(row.encoder == "mean" for row in rows):
         rows = [row for row in rows if row.encoder == "mean"]
     names = [name for name in NAMES if len({getattr(row, name) for row in rows}) > 1]

@@ -214,7 +214,7 @@ def _require_answered(suite: Suite, publication: Published, paper: str) -> Seque
             if len(publication.suites) < 4
             else f" --suite with one of {', '.join(publication.suites)}"
         )
-        raise InvalidInputError(
+        raise InvalidInputError.unsupported(
             f"suite {suite.name}: it does not ask what the tables of paper {paper!r} show; give a run of: clinometer "
             f"audit --protocol paper{more}"
         )

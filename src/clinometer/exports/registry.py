@@ -41,8 +41,7 @@ def format_named(name: str) -> Format:
         return FORMATS[name]
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
-        known = ", ".join((MODEL_CARD, *FORMATS, *sorted(points)))
-        raise InvalidInputError(f"found {name!r}, expected {known}", field="format")
+        raise InvalidInputError.expected_one_of((MODEL_CARD, *FORMATS, *sorted(points)), name, field="format")
     return Format(name, lambda runs, details: _written_by(points[name], runs[0]))
 
 
@@ -52,11 +51,11 @@ def _written_by(point: EntryPoint, run: Run) -> str:
     except ClinometerError:
         raise
     except (Exception, SystemExit) as error:  # a plug-in's may be any
-        raise InvalidInputError(
+        raise InvalidInputError.failed(
             f"{point.name!r} ({point.value}) stopped with {describe(error)}", field="format"
         ) from error
     if not isinstance(text, str):
-        raise InvalidInputError(
+        raise InvalidInputError.wrong_type(
             f"{point.name!r} ({point.value}) gave {type(text).__name__}, expected text", field="format"
         )
     return text
@@ -76,9 +75,9 @@ def write_as(runs: Sequence[Run], name: str, details: CardDetails, out: str | os
     form = format_named(name)
     for field, value in vars(details).items():
         if value and field not in form.takes:
-            raise InvalidInputError(f"the format {name} does not take it; leave it out", field=field)
+            raise InvalidInputError.unsupported(f"the format {name} does not take it; leave it out", field=field)
     if len(runs) != 1 and not form.of_several:
-        raise InvalidInputError(f"runs: found {len(runs)}, expected one for the format {name}")
+        raise InvalidInputError.too_many(f"found {len(runs)}, expected one for the format {name}", field="runs")
     require_one_model(runs)
     for run in runs:
         if run.unchecked:

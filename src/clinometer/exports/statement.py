@@ -170,14 +170,14 @@ def require_statement(
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, binascii.Error):
         is_kind = False
     if not is_kind:
-        raise InvalidInputError(
+        raise InvalidInputError.unsupported(
             f"{source}: an in-toto statement, and none that clinometer export --evidence --policy writes; expected the "
             f"predicate {TEST_RESULT} with a policy"
         )
     if about_run and model is not None:
-        raise InvalidInputError(f"{source}: its subject is the run and no model; leave --model out")
+        raise InvalidInputError.unsupported(f"{source}: its subject is the run and no model; leave --model out")
     if checksum and (baseline is None or baseline.record.get("checksum") != checksum):
-        raise InvalidInputError(
+        raise InvalidInputError.mismatch(
             f"{source}: its rules are about differences from the run with the checksum {quoted(checksum, 12)}; give "
             "that run as --baseline"
         )
@@ -217,7 +217,7 @@ def require_bom(run: Run, source: str | os.PathLike[str], bom: Mapping[str, Any]
         if isinstance(each, dict) and "clinometer:run_checksum" in json.dumps(each.get("modelCard"))
     ]
     if not ours:
-        raise InvalidInputError(
+        raise InvalidInputError.unsupported(
             f"{source}: no component holds the verdicts of a run, as clinometer card --format cyclonedx writes them"
         )
     same = [each for each in ours if each.get("bom-ref") == expected["bom-ref"]] or ours

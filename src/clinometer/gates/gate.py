@@ -92,13 +92,19 @@ def gate(
         checksums; or something that its numbers rest on is gone, or is not what was written.
     """
     if policy.needs_baseline and baseline is None:
-        raise GateError(f"{source}: a rule is about a difference, and there is no baseline; name a run as the baseline")
+        raise GateError.missing(
+            f"{source}: a rule is about a difference, and there is no baseline; name a run as the baseline"
+        )
     if baseline is not None and not policy.needs_baseline:
-        raise GateError(f"{source}: there is a baseline, and no rule is about a difference; add one, or leave it out")
+        raise GateError.conflict(
+            f"{source}: there is a baseline, and no rule is about a difference; add one, or leave it out"
+        )
     if policy.needs_history and history is None:
-        raise GateError(f"{source}: a rule is against the history, and there is none; name the folder of earlier runs")
+        raise GateError.missing(
+            f"{source}: a rule is against the history, and there is none; name the folder of earlier runs"
+        )
     if history is not None and not policy.needs_history:
-        raise GateError(f"{source}: there is a history, and no rule is against it; add one, or leave it out")
+        raise GateError.conflict(f"{source}: there is a history, and no rule is against it; add one, or leave it out")
     runs = (run,) if baseline is None else (run, baseline)
     for each in runs:
         if each.unchecked and not unchecked:
@@ -141,7 +147,9 @@ def policy_of_verdicts(run: Run) -> Policy:
     """
     judged = run.scores[run.scores.verdict != ""]
     if not len(judged):
-        raise GateError(f"{run.url}: it has no verdict whose numbers a history could be asked of; give a policy")
+        raise GateError.undefined(
+            f"{run.url}: it has no verdict whose numbers a history could be asked of; give a policy"
+        )
     first = judged.iloc[0]
     return policy_from_mapping(
         {"rules": [{"metric": first.metric, "component": first.component, "against": "history"}]}
@@ -160,7 +168,7 @@ def _refuse_unknown_refusals(run: Run, policy: Policy, source: str) -> None:
     """Refuse a limit on refusals of imported images, even where the scores count those of a single colour as such."""
     for place, rule in enumerate(policy.rules):
         if rule.metric == REFUSAL and run.record["origin"] == "imported":
-            raise GateError(
+            raise GateError.unsupported(
                 f"{source}: rules.{place}.metric: found {REFUSAL!r}, and the images were imported: what was refused "
                 "before is not known; leave the rule out"
             )
@@ -290,7 +298,7 @@ class _Numbers:
         if component is None and len(components) == 1:
             (component,) = components
         if component is None:
-            raise GateError(
+            raise GateError.missing(
                 f"{place}: metric {metric!r} has several components; give component, one of {', '.join(components)}"
             )
         require_known(component, components, f"{place}.component")
@@ -341,7 +349,7 @@ def _require_all_used(rows: pd.DataFrame, column: str, patterns: tuple[str, ...]
     values = rows[column].unique()
     for pattern in patterns or ():
         if not any(_matches(value, pattern) for value in values):
-            raise GateError(
+            raise GateError.undefined(
                 f"{place}.{column}: the rule's other keys leave no number of {pattern!r}; give it a rule of its own"
             )
 

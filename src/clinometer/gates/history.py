@@ -94,7 +94,9 @@ def find_history(run: Run, place: str | os.PathLike[str], last: int = LAST) -> H
         ``last`` is too few to judge by; the folder holds no run but this, or too many.
     """
     if last < NEEDED - 1:
-        raise GateError(f"found {last}, expected {NEEDED - 1} or more: fewer runs can show no change", field="last")
+        raise GateError.out_of_range(
+            f"found {last}, expected {NEEDED - 1} or more: fewer runs can show no change", field="last"
+        )
     found, left_out = _opened(run, os.fspath(place))
     found.sort(key=lambda earlier: (earlier.record["created"], earlier.directory.place))
     comparable, seen = list[Run](), {run.record.get("checksum")}
@@ -125,7 +127,9 @@ def _opened(run: Run, place: str) -> tuple[list[Run], list[tuple[str, str]]]:
         if directory.place == own:
             continue
         if len(opened) + len(unread) >= MOST_RUNS:
-            raise GateError(f"{place}: found more than {MOST_RUNS:,} runs; move the oldest elsewhere", field="history")
+            raise GateError.too_many(
+                f"{place}: found more than {MOST_RUNS:,} runs; move the oldest elsewhere", field="history"
+            )
         try:
             earlier = Run(directory.url)
             _ = earlier.record  # read, and refused if it is not what a run records
@@ -133,7 +137,7 @@ def _opened(run: Run, place: str) -> tuple[list[Run], list[tuple[str, str]]]:
         except ClinometerError as error:
             unread.append((directory.shown, " ".join(directory.without_place(error).split())[:200]))
     if not opened and not unread:
-        raise GateError(
+        raise GateError.too_few(
             f"{place}: found no other run there; give the folder that holds the earlier runs", field="history"
         )
     return opened, unread

@@ -21,7 +21,7 @@ from clinometer.metrics.records import MEAN, SELECTION
 from clinometer.metrics.selection import SMALLEST, TO_LARGEST
 from clinometer.metrics.verdict import FEWEST_IMAGES, ReasonCode, Verdict
 from clinometer.suites.safe_yaml import read_request
-from clinometer.suites.strict import Name, Number, Strict, Text, explain, several
+from clinometer.suites.strict import Name, Number, Strict, Text, code_of, explain, several
 
 Patterns = Annotated[tuple[Text, ...], BeforeValidator(several), Field(min_length=1)]
 
@@ -203,14 +203,14 @@ def policy_from_mapping(data: Mapping[str, Any], *, source: str = "policy") -> P
         return Policy.model_validate(data)
     except ValidationError as error:
         problem = explain(error, source, keys_at=lambda place: tuple((Rule if place else Policy).model_fields))
-        raise GateError(problem) from error
+        raise GateError(problem, code=code_of(error)) from error
 
 
 def require_known(value: str, known: tuple[str, ...], what: str) -> None:
     """Refuse a name that the scores do not have."""
     if value not in known:
         hint = did_you_mean(value, known) or f"the run has {first_and_more(known, most=5) or 'none'}"
-        raise GateError(f"{what}: found {value!r}; {hint}")
+        raise GateError.unknown_name(f"{what}: found {value!r}; {hint}")
 
 
 class GateReason(StrEnum):

@@ -45,7 +45,7 @@ from clinometer.runs.record import checksum_of, package_versions, registration_c
 from clinometer.runs.verification import SCORES, versions
 from clinometer.studies import study_of
 from clinometer.suites import Suite
-from clinometer.suites.strict import Strict, explain
+from clinometer.suites.strict import Strict, code_of, explain
 
 FORMAT: Final = "clinometer/registration/1"
 MOST_BYTES: Final = 2_048
@@ -135,7 +135,7 @@ class Registration(Strict):
     def require_past(self, source: Path) -> Self:
         """Refuse a registration of the future: a clock runs wrong."""
         if self.registered > (now := datetime.now(UTC)):
-            raise InvalidInputError(
+            raise InvalidInputError.out_of_range(
                 f"{source}: registered on {self.registered:%Y-%m-%d %H:%M:%S} UTC, and now is {now:%Y-%m-%d %H:%M:%S}; "
                 "set the clock right"
             )
@@ -181,19 +181,23 @@ def write_registration(file: Path, request: AuditRequest, policy_sha256: str | N
     content["checksum"] = checksum_of(json.loads(json.dumps(content)))
     text = json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n"
     if len(text) > MOST_BYTES:
-        raise InvalidInputError(
+        raise InvalidInputError.too_many(
             f"{file}: it would be {len(text):,} bytes, expected at most {MOST_BYTES:,}; keep long lists in a file "
             "of the suite"
         )
     if masked(text.decode()) != text.decode():
-        raise InvalidInputError(f"{file}: it would hold a password; give that by the environment, or with the audit")
+        raise InvalidInputError.untrusted(
+            f"{file}: it would hold a password; give that by the environment, or with the audit"
+        )
     try:
         with file.open("xb") as written:
             written.write(text)
     except FileExistsError as error:
-        raise InvalidInputError(f"{file}: it is there, and a registration is never replaced; name another") from error
+        raise InvalidInputError.already_exists(
+            f"{file}: it is there, and a registration is never replaced; name another"
+        ) from error
     except OSError as error:
-        raise InvalidInputError(f"{file}: it cannot be written: {error.strerror or error}") from error
+        raise InvalidInputError.cannot_write(file, error) from error
     return Registration.model_validate(content)
 
 
@@ -213,7 +217,9 @@ def _plain(name: str, value: Any) -> Any:
     try:
         return json.loads(json.dumps(os.fspath(value) if isinstance(value, os.PathLike) else value, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"found {quoted(value)}, expected its name: it is written down", field=name) from error
+        raise InvalidInputError.wrong_type(
+            f"found {quoted(value)}, expected its name: it is written down", field=name
+        ) from error
 
 
 def _hash_of_standard(suite: Suite) -> str | None:
@@ -233,18 +239,18 @@ def read_registration(file: str | os.PathLike[str]) -> Registration:
         with path.open("rb") as opened:
             content = opened.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
-            raise InvalidInputError(f"{path}: more than {MOST_BYTES:,} bytes; no registration is larger")
+            raise InvalidInputError.too_many(f"{path}: more than {MOST_BYTES:,} bytes; no registration is larger")
         return Registration.model_validate(json.loads(content))
     except OSError as error:
-        raise InvalidInputError(
-            f"{path}: it cannot be read: {error.strerror or error}; give the file that clinometer register wrote"
-        ) from error
+        raise InvalidInputError.cannot_read(path, error, "give the file that clinometer register wrote") from error
     except ValidationError as error:
-        raise InvalidInputError(explain(error, str(path))) from error
+        raise InvalidInputError(explain(error, str(path)), code=code_of(error)) from error
     except (ValueError, RecursionError) as error:
         if isinstance(error, InvalidInputError):
             raise
-        raise InvalidInputError(f"{path}: no registration, expected what clinometer register wrote") from error
+        raise InvalidInputError.malformed(
+            f"{path}: no registration, expected what clinometer register wrote"
+        ) from error
 
 
 def with_registration(request: AuditRequest) -> AuditRequest:
@@ -269,7 +275,7 @@ def with_registration(request: AuditRequest) -> AuditRequest:
     for name, value, registered in own:
         if value != registered:
             told = "nothing of it" if registered is None else quoted(registered)
-            raise InvalidInputError(
+            raise InvalidInputError.mismatch(
                 f"found {quoted(value)}, and {path} says {told}; leave it out, or register anew", field=name
             )
     free = {name: getattr(request, name) for name in FREE}
@@ -277,13 +283,13 @@ def with_registration(request: AuditRequest) -> AuditRequest:
     merged = ask(**registration.asked, **free | {"out": request.out or Path("runs") / path.stem}, model_options=options)
     suite, _ = suite_and_rounds(merged)
     if suite.fingerprint != registration.suite_fingerprint:
-        raise InvalidInputError(
+        raise InvalidInputError.mismatch(
             f"{path}: suite {suite.name} is not the one that was registered (hash "
             f"{registration.suite_fingerprint[:8]}, found {suite.fingerprint[:8]}): its file was changed, or another "
             "version reads it; restore it, or register anew"
         )
     if _hash_of_standard(suite) != registration.standard_sha256:
-        raise InvalidInputError(
+        raise InvalidInputError.mismatch(
             f"{path}: the declared standard is not the one that was registered: its file was changed; restore it, or "
             "register anew"
         )
@@ -369,7 +375,7 @@ class Journal:
             with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=_WAIT):
                 yield
         except Timeout as error:
-            raise RunStorageError(f"{self.path}: another audit has held it for {_WAIT} s; try again") from error
+            raise RunStorageError.locked(f"{self.path}: another audit has held it for {_WAIT} s; try again") from error
         except OSError as error:
             raise RunStorageError(
                 f"{self.path}: it cannot be written: {error.strerror or error}; no attempt goes without its line, so "
@@ -404,9 +410,11 @@ class Journal:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise InvalidInputError(f"{self.path}: it cannot be read: {error.strerror or error}") from error
+            raise InvalidInputError.cannot_read(self.path, error) from error
         if len(content) > MOST_JOURNAL:
-            raise InvalidInputError(f"{self.path}: more than {MOST_JOURNAL >> 20} MiB; no journal is that long")
+            raise InvalidInputError.too_many(
+                f"{self.path}: more than {MOST_JOURNAL >> 20} MiB; no journal is that long"
+            )
         lines = list[dict[str, Any]]()
         for number, text in enumerate(
             content.split(b"\n")[:-1] if content.endswith(b"\n") else content.split(b"\n"), 1
@@ -418,7 +426,7 @@ class Journal:
                 continue
             told = {name: value for name, value in line.items() if name != "hash"}
             if line["hash"] != checksum_of(told) or line["previous"] != _last_hash(registration, lines):
-                raise InvalidInputError(
+                raise InvalidInputError.corrupt(
                     f"{self.path}: line {number} was changed, or one before it is missing, or it is of another "
                     "registration; restore it from a copy"
                 )

@@ -137,7 +137,7 @@ class HostedAudit:
     def __init__(self, request: AuditRequest, suite: Suite, generator: Generator | None, card: Card) -> None:
         study = study_of(suite)
         if study.offers("check") or study.offers("extend_plan"):
-            raise SuiteError(
+            raise SuiteError.unsupported(
                 f"suite {suite.name}: its study needs the model beyond its images; give: clinometer audit --suite "
                 f"{suite.name}"
             )
@@ -175,7 +175,7 @@ class HostedAudit:
             return
         run = Run(str(self.out))
         if {sample.id for sample in run.plan} != self.places.keys():
-            raise InvalidInputError(
+            raise InvalidInputError.mismatch(
                 f"{self.out} holds an audit of another model, suite, seed or size; give another", field="out"
             )
         self.drawn.keep_those_of(run)
@@ -185,7 +185,7 @@ class HostedAudit:
         total = cost(len(self.places.keys() - self.drawn.ids), price)
         if total and (budget is None or total > budget):
             found = "no budget" if budget is None else f"a budget of {budget:g}"
-            raise InvalidInputError(
+            raise InvalidInputError.over_budget(
                 f"the images cost {total:.2f}, found {found}; give -T budget={total:.2f} or more", field="budget"
             )
 
@@ -299,7 +299,7 @@ _AUDITS: Final = dict[str, HostedAudit]()
 
 def _audit_in(out: str) -> HostedAudit:
     if out not in _AUDITS:
-        raise InvalidInputError(
+        raise InvalidInputError.not_found(
             f"{out}: no audit of this process; its images are scored by the task clinometer/audit, and once more by: "
             f"clinometer score {out}"
         )
@@ -359,14 +359,16 @@ def _hosted(suite: str, model: str, options: Mapping[str, Any]) -> HostedAudit:
     request = ask(suite=suite, model=model or "reference", **options)
     refused = next((name for name in NOT_TAKEN if getattr(request, name)), None)
     if refused or request.engine != "local":
-        raise InvalidInputError(
+        raise InvalidInputError.unsupported(
             "a task of inspect_ai does not take it; give it to clinometer audit", field=refused or "engine"
         )
     asked, _ = suite_and_rounds(request)
     if not model:
         given = next((name for name, value in request.adapter_options.items() if value not in (None, "auto")), None)
         if given:
-            raise InvalidInputError("inspect's model does not take it; leave it out, or give -T model", field=given)
+            raise InvalidInputError.unsupported(
+                "inspect's model does not take it; leave it out, or give -T model", field=given
+            )
         return HostedAudit(request, asked, None, _card_of(get_model()))
     prefer = {} if request.protocol is None or asked.protocol is None else asked.protocol.sampling
     generator = Models().generator(request.model, request.adapter_options, request.device, prefer=prefer)[0]
@@ -386,7 +388,9 @@ def draw_image(out: str) -> Solver:
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         hosted, identifier = _audit_in(out), str(state.sample_id)
         if state.epoch > 1:
-            raise InvalidInputError("an audit has one epoch; for more images give -T images=N", field="epochs")
+            raise InvalidInputError.unsupported(
+                "an audit has one epoch; for more images give -T images=N", field="epochs"
+            )
         if hosted.generator is not None:
             await hosted.draw(identifier)
         elif identifier not in hosted.drawn.ids:

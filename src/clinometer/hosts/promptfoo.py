@@ -45,7 +45,9 @@ def call_api(prompt: str, options: Mapping[str, Any], context: Mapping[str, Any]
         concept = prompt.strip()
         if concept not in found:
             names = ", ".join(found)
-            raise InvalidInputError(f"found {concept!r}, expected a concept of which there are images: {names}")
+            raise InvalidInputError.unknown_name(
+                f"found {concept!r}, expected a concept of which there are images: {names}"
+            )
     except ClinometerError as error:
         return {"error": str(error)}
     return found[concept] | {"metadata": {"run": run.url, "concept": concept}}
@@ -89,7 +91,7 @@ def get_assert(output: str, context: Mapping[str, Any]) -> dict[str, Any]:
     told = (context.get("providerResponse") or {}).get("metadata") or {}
     try:
         if "run" not in told:
-            raise InvalidInputError("the output is not of clinometer's provider: its metadata names no run")
+            raise InvalidInputError.missing("the output is not of clinometer's provider: its metadata names no run")
         rule = {"concept": told["concept"], **context.get("config", {})}
         held = gate(told["run"], {"rules": [rule]})
     except ClinometerError as error:

@@ -58,10 +58,12 @@ def counts_of_labels(folder: Path, label: str) -> tuple[str, int]:
         counts[f"{row['model']}{BETWEEN}{row['concept']}", row["prompt"], row[label]] += 1
     concepts, prompts = (list(dict.fromkeys(key[at] for key in counts)) for at in (0, 1))
     if len(prompts) < 2:
-        raise ImportManifestError(f"{LIST}, prompt: found {named_in_a_line(prompts) or 'none'}; expected two or more")
+        raise ImportManifestError.too_few(
+            f"{LIST}, prompt: found {named_in_a_line(prompts) or 'none'}; expected two or more"
+        )
     for concept in concepts:
         if lacking := [prompt for prompt in prompts if not any(counts[concept, prompt, group] for group in groups)]:
-            raise ImportManifestError(
+            raise ImportManifestError.missing(
                 f"{LIST}: no picture of {concept} at prompt {first_and_more(lacking, 3)}; every model draws every "
                 "concept at every prompt, or leave it out"
             )
@@ -78,13 +80,13 @@ def _rows(folder: Path, label: str) -> Iterator[dict[str, str]]:
     """Yield each picture of the list, checked."""
     if not folder.is_dir() or not (folder / LIST).is_file():
         found = "no such folder" if not folder.is_dir() else f"it holds no {LIST}"
-        raise ImportManifestError(
+        raise ImportManifestError.unreadable(
             f"{folder}: {found}; give a folder of pictures and {LIST} with the columns {', '.join(KEYS)}, {label}"
         )
 
     def check_fields(name: str, fields: Sequence[str]) -> None:
         if lacking := [field for field in (*KEYS, label) if field not in fields]:
-            raise ImportManifestError(
+            raise ImportManifestError.missing(
                 f"{name}, line 1: found the columns {named_in_a_line(fields)}; {lacking[0]} is missing: expected "
                 f"{', '.join(KEYS)}, {label}"
             )
@@ -94,13 +96,19 @@ def _rows(folder: Path, label: str) -> Iterator[dict[str, str]]:
         row = {field: composed(str(record.get(field) or "").strip()) for field in (*KEYS, label)}
         where = f"{LIST}, line {line}"
         if empty := next((field for field in KEYS if not row[field]), None):
-            raise ImportManifestError(f"{where}, {empty}: it is empty; fill it in")
+            raise ImportManifestError.missing(f"{where}, {empty}: it is empty; fill it in")
         if BETWEEN in row["model"]:
-            raise ImportManifestError(f"{where}, model: found {quoted(row['model'])}; leave out {quoted(BETWEEN)}")
+            raise ImportManifestError.malformed(
+                f"{where}, model: found {quoted(row['model'])}; leave out {quoted(BETWEEN)}"
+            )
         if row["file"] in seen:
-            raise ImportManifestError(f"{where}, file: {row['file']} is in line {seen[row['file']]}; leave one out")
+            raise ImportManifestError.duplicate(
+                f"{where}, file: {row['file']} is in line {seen[row['file']]}; leave one out"
+            )
         if not (folder / row["file"]).is_file():
-            raise ImportManifestError(f"{where}, file: there is no {quoted(row['file'])} in {folder}; restore it")
+            raise ImportManifestError.not_found(
+                f"{where}, file: there is no {quoted(row['file'])} in {folder}; restore it"
+            )
         seen[row["file"]] = line
         row[label] = DISCARDED if row[label] in MISSING else row[label]
         yield row
@@ -120,7 +128,9 @@ def printed_p(folder: Path, label: str) -> dict[tuple[str, str], str]:
     def check_fields(name: str, fields: Sequence[str]) -> None:
         if {"model", "concept", "p"} - set(fields):
             found = named_in_a_line(fields)
-            raise ImportManifestError(f"{name}, line 1: found the columns {found}; expected model, concept, p[, label]")
+            raise ImportManifestError.missing(
+                f"{name}, line 1: found the columns {found}; expected model, concept, p[, label]"
+            )
 
     rows = [record for _, record in read_csv(folder / PRINT, check_fields)]
     own = [row for row in rows if (row.get("label") or LABEL).strip() == label]

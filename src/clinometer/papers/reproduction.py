@@ -85,14 +85,16 @@ def papers_of(names: str | Sequence[str], pictures: str | None = None) -> list[P
     """
     named = [names] if isinstance(names, str) else list(names)
     if not named:
-        raise InvalidInputError(f"found none, expected one of {', '.join(paper_names())} or {ALL}", field="paper")
+        raise InvalidInputError.missing(
+            f"found none, expected one of {', '.join(paper_names())} or {ALL}", field="paper"
+        )
     papers = [load_paper(name) for name in paper_names()]
     if ALL in named:
         return [paper for paper in papers if pictures is not None or not paper.counted]
     chosen = [load_paper(name) for name in named]
     for paper in chosen if pictures is None else ():
         for run in paper.counted.values():
-            raise InvalidInputError(f"paper {paper.name} takes {run.needs}", field="pictures")
+            raise InvalidInputError.missing(f"paper {paper.name} takes {run.needs}", field="pictures")
     return [paper for paper in papers if paper in chosen]
 
 
@@ -245,7 +247,9 @@ def _count(do: _Do, run: PlannedCounts) -> None:
     """Count labels into a table of the directory, which then becomes a run as any table of counts does."""
     text, _ = counts_of_labels(run.pictures, run.spec.label)
     if not do.directory.is_local:
-        raise InvalidInputError(f"{do.directory.url}: counts are imported from this machine; give a local --out")
+        raise InvalidInputError.unsupported(
+            f"{do.directory.url}: counts are imported from this machine; give a local --out"
+        )
     name = f"{COUNTS}/{run.key}.csv"
     do.directory.write_bytes(name, text.encode())
     do.import_counts(do.directory.path(name), run.place, run.pictures.resolve().name)
@@ -281,7 +285,7 @@ def require_finished(reproduction: Reproduction) -> None:
     """
     if failed := reproduction.failed:
         name, reason = next(iter(failed.items()))
-        raise RunError(
+        raise RunError.failed(
             f"{reproduction.url}: {len(failed)} of {len(reproduction.planned)} runs failed; the others are finished, "
             f"and the pages say what is left out. The first, {name}: {reason}. Fix that and give the same command "
             "again: only what failed is done"

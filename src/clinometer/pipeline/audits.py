@@ -169,7 +169,7 @@ def questions_of(
     names = [named_ones] if isinstance(named_ones, str | Path) else list(named_ones)
     asked = tuple(own.get(str(name)) or load_question(name) for name in names) if names else tuple(own.values())
     if readers and not asked:
-        raise SuiteError(
+        raise SuiteError.unsupported(
             f"suite {suite.name}: it asks readers nothing, and has no groups of people to ask of; add 'readings: "
             f"[{', '.join(question_names())}]' to it, or give clinometer read RUN --question {question_names()[0]}"
         )
@@ -194,12 +194,12 @@ def errors_from(
         return None
     if len(asked) != 1:
         found = f"{len(asked)} questions, expected the one that the labels answer" if asked else "no reader, give one"
-        raise InvalidInputError(f"found {found}", field="truth")
+        raise InvalidInputError.conflict(f"found {found}", field="truth")
     spec, truth, budget = asked[0], request.truth, request.budget
     labelled, _ = read_groups(Path(truth).parent, truth, question_of(spec))
     none = [name for name in spec.answers if name not in labelled.values()]
     if none and request.until is not None:
-        raise InvalidInputError(
+        raise InvalidInputError.missing(
             f"{Path(truth).name}: no picture of {', '.join(none)}, so nothing would be decided; label some of each",
             field="truth",
         )
@@ -244,7 +244,7 @@ def audit(
         typed = portrait_departures(prescribed, request.images, request.expression)
         generator, recipe = PortraitSource(source, generator), WithPortraits(source, recipe)
     elif request.expression != "N":
-        raise InvalidInputError(
+        raise InvalidInputError.conflict(
             f"found {request.expression!r}, and no portraits to take it of; give --portraits", field="expression"
         )
     study, card = study_of(suite), generator.card
@@ -334,7 +334,7 @@ def preview(request: AuditRequest, others: Sequence[AuditRequest] = ()) -> Previ
     )
     if decider and not readers:  # what those are called is known once they are loaded
         if not directory.exists(RECORD):
-            raise InvalidInputError(
+            raise InvalidInputError.conflict(
                 f"found {decider!r}, and nothing that reads the images; give --reader as well", field="verdict_reader"
             )
         require_reader(store.Run(directory.url), str(decider))
@@ -377,7 +377,7 @@ def finish(
     if study_of(job.suite).encoders_needed:
         encoders, recipes = models.encoders(encoder_specs, device)
         if not encoders:
-            raise ModelError("found none, expected one at least, such as reference", field="encoder")
+            raise ModelError.missing("found none, expected one at least, such as reference", field="encoder")
         require_texts(encoders, job.suite, until=job.rounds is not None)
     for encoder in encoders:
         if warning := misfits(card_record(encoder.card), card_record(job.generator.card), job.suite):
@@ -434,7 +434,7 @@ def audited(suite: str | Path | Suite) -> Suite:
     loaded_suite = load_suite(suite)
     if not loaded_suite.draws:
         name = loaded_suite.name if isinstance(suite, Suite) else suite
-        raise SuiteError(f"suite {loaded_suite.name}: it asks for no images; give: clinometer test {name}")
+        raise SuiteError.unsupported(f"suite {loaded_suite.name}: it asks for no images; give: clinometer test {name}")
     return loaded_suite
 
 
@@ -453,7 +453,7 @@ def suite_and_rounds(request: AuditRequest, steering: Steering | None = None) ->
     if request.until is None:
         return suite, None
     if getattr(suite, "ablate", None):
-        raise InvalidInputError(
+        raise InvalidInputError.conflict(
             f"found beside --until {request.until}; pairs with and without a word need a number of images fixed "
             "beforehand, so leave one of them out",
             field="ablate",
@@ -498,7 +498,7 @@ def given_portraits(
     assert request.portraits is not None
     needed = suite.portraits()
     if needed is None:
-        raise SuiteError(
+        raise SuiteError.unsupported(
             f"suite {suite.name}: it asks for no portraits; give a suite of study editing or classification, or no "
             "portraits"
         )

@@ -79,7 +79,7 @@ def split_runs(at_one: Run, guided: Run) -> pd.DataFrame:
     if unpaired:
         raise RunMismatchError(f"{at_one.url}, {guided.url}: {unpaired}, and guidance is split by pairs of images")
     if _is_until_decided(at_one, guided):
-        raise RunMismatchError(
+        raise RunMismatchError.unsupported(
             f"{at_one.url}: its images were drawn until decided, and the split by guidance has intervals for a number "
             "fixed beforehand; draw without --until"
         )
@@ -199,10 +199,10 @@ def _drawn_of_both(first: Run, second: Run) -> list[dict[Start, str]]:
 def _comparable(first: Run, second: Run) -> list[str]:
     """Return the encoders that both runs share, where the study needs any; refuse runs of different questions."""
     if first.directory.place == second.directory.place:
-        raise RunMismatchError(f"{first.url}: it cannot be compared with itself; name two runs")
+        raise RunMismatchError.duplicate(f"{first.url}: it cannot be compared with itself; name two runs")
     study = study_of(first.suite)
     if _is_until_decided(first, second) and not study.offers("paired_evidence_of"):
-        raise RunMismatchError(
+        raise RunMismatchError.unsupported(
             f"{first.url}: its images were drawn until decided, and intervals of a difference need a number fixed "
             "beforehand; compare runs without --until"
         )
@@ -247,7 +247,7 @@ def _require_same_suite(first: Run, second: Run) -> None:
 def first_against_rest(runs: Sequence[Run]) -> list[Comparison]:
     """Compare every further run with the first, by the concepts that all of them asked for."""
     if len(runs) < 2:
-        raise RunMismatchError(f"compare: found {len(runs)} run, expected two or more")
+        raise RunMismatchError.too_few(f"compare: found {len(runs)} run, expected two or more")
     runs, left_out = _narrowed(runs)
     return [replace(compare_runs(runs[0], run), left_out=left_out) for run in runs[1:]]
 

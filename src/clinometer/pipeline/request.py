@@ -81,7 +81,7 @@ def plain_seed(seed: Any) -> int:
     except TypeError:
         plain = -1
     if plain < 0:
-        raise InvalidInputError(f"expected a whole number, 0 or more, found {seed!r}", field="seed")
+        raise InvalidInputError.out_of_range(f"expected a whole number, 0 or more, found {seed!r}", field="seed")
     return plain
 
 
@@ -217,10 +217,12 @@ class CellOptions(Strict):
         if not self.trace:
             given = next((name for name, value in asked.items() if value not in (None, False)), None)
             if given is not None:
-                raise InvalidInputError(f"found {asked[given]}, and no --trace; give both", field=f"trace_{given}")
+                raise InvalidInputError.conflict(
+                    f"found {asked[given]}, and no --trace; give both", field=f"trace_{given}"
+                )
             return None
         if self.until is not None:
-            raise InvalidInputError(
+            raise InvalidInputError.conflict(
                 f"found beside --until {self.until}; what is traced has no intervals that hold while images are drawn "
                 "until decided, so leave one of them out",
                 field="trace",

@@ -70,7 +70,9 @@ def score(run: Run, progress: Progress, *, pool: Pool | None = None) -> pd.DataF
     study = study_of(run.suite)
     if study.encoders_needed and not run.encoder_cards:
         name = next(iter(run.encoders.begun), "reference")
-        raise RunNotFoundError(f"{run.url}: no encoder has finished; give: clinometer score {run.url} --encoder {name}")
+        raise RunNotFoundError.incomplete(
+            f"{run.url}: no encoder has finished; give: clinometer score {run.url} --encoder {name}"
+        )
     progress.start("scoring", 1, 0)
     scored = compute_scores(run, resamples, pool)
     run.write_scores(scored.scores, scored.curves, made_of)

@@ -81,7 +81,7 @@ def require_learned(model_card: Mapping[str, Any], suite: Suite) -> None:
     if unlearned or (strange and all(strange)):
         words = dict.fromkeys([*unlearned, *(word for words in strange for word in words)])
         named = first_and_more([repr(word) for word in words], _SHOWN)
-        raise SuiteError(
+        raise SuiteError.unsupported(
             f"suite {suite.name}: the reference model has not learned {named}; "
             "give another --model, or a suite in the reference model's words, such as reference"
         )

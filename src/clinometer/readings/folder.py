@@ -137,7 +137,7 @@ def read_folder(
     if truth is None:  # else the labelled pictures show how well it reads
         decoded = (decode_image(at_hand(place / name)).image for name in names)
         if unfit := unfit_pictures(asdict(reader.card), (image for image in decoded if image is not None)):
-            raise ModelError(unfit)
+            raise ModelError.unsupported(unfit)
     hashes = {name: file_hash(place / name) for name in names}
     directory = Directory(out)
     where = f"{reader.card.fingerprint}-{question.fingerprint}"
@@ -189,7 +189,7 @@ def _require_use(encoder: Encoder | None, question: Question, truth: str | os.Pa
     if encoder is None or question.is_open or (truth is not None and offers(encoder, SeesImages)):
         return
     wanted = "truth, which says what some pictures show" if truth is None else "one that embeds images"
-    raise InvalidInputError(
+    raise InvalidInputError.unsupported(
         f"{encoder.card.name} compares known pictures with the others: expected {wanted}; or leave it out",
         field="encoder",
     )
@@ -227,7 +227,7 @@ def read_groups(
     manifest = read_manifest(folder, Path(path))
     for row in manifest:
         if row.group not in question.groups:
-            raise InvalidInputError(
+            raise InvalidInputError.unknown_name(
                 f"{manifest.path.name}, line {row.line}, group: found {row.group or 'nothing'!r}, expected one of "
                 f"{', '.join(question.groups)}; leave out pictures of none of them"
             )
@@ -242,7 +242,7 @@ def _read_concepts(folder: Path, names: Sequence[str], path: str | os.PathLike[s
     manifest = read_manifest(folder, Path(path))
     for row in manifest:
         if row.concept is None:
-            raise InvalidInputError(
+            raise InvalidInputError.missing(
                 f"{manifest.path.name}, line {row.line}, concept: nothing found, expected what the picture was drawn "
                 "for, as an open question is held against it"
             )
@@ -263,9 +263,10 @@ def _read_kept(directory: Directory, where: str) -> dict[str, Mapping[str, objec
 def _require_budget(reader: Reader, missing: int, budget: float | None) -> None:
     price = float(getattr(reader, "price_per_image", 0.0))
     if budget is not None and price * missing > budget:
-        raise InvalidInputError(
-            f"budget: {missing:,} answers at {price:g} each cost {price * missing:,.2f}, which is more than "
-            f"{budget:,.2f}; raise it, or give fewer pictures"
+        raise InvalidInputError.over_budget(
+            f"{missing:,} answers at {price:g} each cost {price * missing:,.2f}, which is more than "
+            f"{budget:,.2f}; raise it, or give fewer pictures",
+            field="budget",
         )
 
 
@@ -331,7 +332,7 @@ def read_known(
     """
     known_by = {card["fingerprint"] for card in run.encoder_cards.values()}
     if encoder is not None and encoder.card.fingerprint not in known_by:
-        raise InvalidInputError(
+        raise InvalidInputError.unknown_name(
             f"encoder {encoder.card.name}: the run's pictures have no vectors of it; expected one of "
             f"{', '.join(run.encoder_cards) or 'none'}, or give: clinometer score {run.url} --encoder "
             f"{encoder.card.name}"

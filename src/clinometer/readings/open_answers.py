@@ -27,7 +27,7 @@ def require_counterfactuals(spec: QuestionSpec, concepts: Iterable[str]) -> None
     known = sorted(set(map(str, concepts)))
     for name in dict.fromkeys(name for initial, others in spec.counterfactuals.items() for name in (initial, *others)):
         if name not in known:
-            raise InvalidInputError(
+            raise InvalidInputError.unknown_name(
                 f"question {spec.name}, counterfactuals: no picture of the concept {name!r}; there are "
                 f"{first_and_more(known, 10) or 'none with a concept'}"
             )
@@ -44,7 +44,9 @@ def clusters_of(answers: pd.Series, encoder: Encoder | None, threshold: float) -
     if encoder is None:
         return Clusters({}, "the same words, once normalised")
     if not hasattr(encoder, "encode_texts"):
-        raise ModelError(f"encoder {encoder.card.name}: it reads no text, so it cannot cluster answers; give another")
+        raise ModelError.unsupported(
+            f"encoder {encoder.card.name}: it reads no text, so it cannot cluster answers; give another"
+        )
     counts = dict(sorted(Counter(filter(None, map(plain_answer, answers))).items()))
     with one_thread():
         vectors = encoder.encode_texts(list(counts)) if counts else None

@@ -93,7 +93,7 @@ def propose_questions(
     prompts = _prompts_of(suite, concepts)
     cost = writer.price_per_image * len(prompts)
     if budget is not None and cost > budget:
-        raise InvalidInputError(
+        raise InvalidInputError.over_budget(
             f"{len(prompts):,} proposals at {writer.price_per_image:g} each cost {cost:,.2f}, which is more than "
             f"{budget:,.2f}; raise it, or name fewer concepts",
             field="budget",
@@ -126,7 +126,7 @@ def propose_questions(
             if each.counterfactuals:
                 counterfactuals.setdefault(name, {})[concept] = each.counterfactuals
     if not found:
-        raise ModelError(
+        raise ModelError.failed(
             f"{writer.card.name}: none of {len(said)} answers could be read as questions, the first because: "
             f"{next(iter(unread.values()), 'it proposed none')}"
         )
@@ -141,10 +141,12 @@ def _prompts_of(suite: Suite, concepts: Sequence[str]) -> dict[str, str]:
         if spec.role == "target" and spec.concept:
             prompts.setdefault(spec.concept, spec.prompt)
     if not prompts:
-        raise InvalidInputError(f"suite {suite.name}: it has no prompts of concepts, so there is nothing to ask about")
+        raise InvalidInputError.unsupported(
+            f"suite {suite.name}: it has no prompts of concepts, so there is nothing to ask about"
+        )
     for name in concepts:
         if name not in prompts:
-            raise InvalidInputError(
+            raise InvalidInputError.unknown_name(
                 f"found {name!r}, expected concepts of suite {suite.name}: {first_and_more(list(prompts), 10)}",
                 field="concepts",
             )
@@ -196,15 +198,17 @@ def write_questions(written: WrittenQuestions, suite: Suite, path: Path) -> None
         with path.open("x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError as error:
-        raise InvalidInputError(
+        raise InvalidInputError.already_exists(
             f"{path}: it is there already; give another place, or remove it", field="out"
         ) from error
     except OSError as error:
-        raise InvalidInputError(f"{path}: cannot be written: {error.strerror}", field="out") from error
+        raise InvalidInputError.cannot_write(f"out: {path}", error) from error
 
 
 def require_writer(loaded: Any) -> ChatReader:
     """Refuse what does not write: a classifier, or a model on this machine."""
     if not isinstance(loaded, ChatReader):
-        raise ModelError("it writes no questions; give an endpoint, such as openai:gpt-4o-mini", field="writer")
+        raise ModelError.unsupported(
+            "it writes no questions; give an endpoint, such as openai:gpt-4o-mini", field="writer"
+        )
     return loaded

@@ -108,7 +108,7 @@ def require_reader(run: Run, decider: str, others: Sequence[str] = ()) -> None:
     known = [*run.readers.cards, *others]
     if decider and decider not in known:
         expected = f"expected one of {', '.join(known)}, or " if known else ""
-        raise RunNotFoundError(
+        raise RunNotFoundError.unknown_name(
             f"found {decider!r}, which has not read {run.url}; {expected}give: "
             f"clinometer read {run.url} --reader {decider}",
             field="verdict_reader",

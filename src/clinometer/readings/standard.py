@@ -79,7 +79,9 @@ def read_reference(file: str | os.PathLike[str]) -> Reference:
     path = Path(file)
     if not path.is_file():
         found = "a folder" if path.is_dir() else "no such file"
-        raise SuiteError(f"{path}: {found}; give a CSV file with the columns concept, group, share and source")
+        raise SuiteError.unreadable(
+            f"{path}: {found}; give a CSV file with the columns concept, group, share and source"
+        )
     if path.suffix in (".yaml", ".yml"):
         return _checked(read_request(path, "reference", SuiteError), str(path))
     table = _Table(path.name)
@@ -107,16 +109,16 @@ class _Table:
             if values[name] and values[name] not in seen:
                 seen.append(values[name])
         if not concept:
-            raise SuiteError(f"{at}, concept: it is empty; name it")
+            raise SuiteError.missing(f"{at}, concept: it is empty; name it")
         if values["code"]:
             self.codes[concept] = values["code"]
         own = self.shares.setdefault(concept, {})
         if values["share"].casefold() in ("", NO_MATCH):
             return
         if not group:
-            raise SuiteError(f"{at}, group: it is empty; name the group that has this share")
+            raise SuiteError.missing(f"{at}, group: it is empty; name the group that has this share")
         if group in own:
-            raise SuiteError(f"{at}: {concept}, {group} has a share above already; remove one")
+            raise SuiteError.duplicate(f"{at}: {concept}, {group} has a share above already; remove one")
         own[group] = share = _number(values["share"], f"{at}, share", most=1.0)
         counted = _people(values, share, at)
         if counted is not None:  # of a concept's groups the least
@@ -125,9 +127,11 @@ class _Table:
     def reference(self) -> Reference:
         """Check the whole."""
         if not self.shares:
-            raise SuiteError(f"{self.name}: it has no row; expected one for every concept and group")
+            raise SuiteError.too_few(f"{self.name}: it has no row; expected one for every concept and group")
         if not self.about["source"]:
-            raise SuiteError(f"{self.name}, source: nothing found; say in the first row where the shares are from")
+            raise SuiteError.missing(
+                f"{self.name}, source: nothing found; say in the first row where the shares are from"
+            )
         about = {name: "; ".join(seen) or None for name, seen in self.about.items()}
         return _checked({"shares": self.shares, "n": self.people, "codes": self.codes, **about}, self.name)
 
@@ -144,12 +148,12 @@ def _check_fields(name: str, fields: Iterable[str]) -> None:
     fields = list(fields)
     found = f"{name}, line 1: found the columns {named_in_a_line(fields)}"
     if lacking := [column for column in COLUMNS[:3] if column not in fields]:
-        raise SuiteError(f"{found}; {lacking[0]} is missing: expected concept, group, share and source")
+        raise SuiteError.missing(f"{found}; {lacking[0]} is missing: expected concept, group, share and source")
     if unknown := [column for column in fields if column not in COLUMNS]:
         hint = did_you_mean(unknown[0], COLUMNS) or f"expected some of {', '.join(COLUMNS)}"
-        raise SuiteError(f"{found}; {quoted(unknown[0])} means nothing here; {hint}")
+        raise SuiteError.unknown_name(f"{found}; {quoted(unknown[0])} means nothing here; {hint}")
     if len(set(fields)) < len(fields):
-        raise SuiteError(f"{found}; a column is there twice: remove one")
+        raise SuiteError.duplicate(f"{found}; a column is there twice: remove one")
 
 
 def _number(text: str, place: str, *, most: float = inf) -> float:
@@ -157,26 +161,28 @@ def _number(text: str, place: str, *, most: float = inf) -> float:
         number = float(text)
     except ValueError:
         way_out = "; write a share as a fraction, 0.47 for 47 %" if "%" in text or "," in text else ""
-        raise SuiteError(f"{place}: found {quoted(text)}, expected a number{way_out}") from None
+        raise SuiteError.wrong_type(f"{place}: found {quoted(text)}, expected a number{way_out}") from None
     if not (isfinite(number) and 0 <= number <= most):
         way_out = "; write it as a fraction, 0.47 for 47 %" if most == 1 and 1 < number <= 100 else ""
         limit = "0 to 1" if most == 1 else "0 or more"
-        raise SuiteError(f"{place}: found {text}, expected {limit}{way_out}")
+        raise SuiteError.out_of_range(f"{place}: found {text}, expected {limit}{way_out}")
     return number
 
 
 def _people(values: Mapping[str, str], share: float, at: str) -> float | None:
     """Count the people a share is of, or is worth by its standard error; None where it is exact."""
     if values["n"] and values["se"]:
-        raise SuiteError(f"{at}: n and se are both given; keep one")
+        raise SuiteError.conflict(f"{at}: n and se are both given; keep one")
     if values["n"]:
         people = _number(values["n"], f"{at}, n")
         if people < 1:
-            raise SuiteError(f"{at}, n: found {values['n']}, expected 1 or more people; leave it out of an exact share")
+            raise SuiteError.out_of_range(
+                f"{at}, n: found {values['n']}, expected 1 or more people; leave it out of an exact share"
+            )
         return people
     if values["se"]:
         error = _number(values["se"], f"{at}, se")
         if error and not 0 < share < 1:
-            raise SuiteError(f"{at}, se: a share of {share:g} has none by counting; give n in its place")
+            raise SuiteError.undefined(f"{at}, se: a share of {share:g} has none by counting; give n in its place")
         return share * (1 - share) / error**2 if error else None
     return None

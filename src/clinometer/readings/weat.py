@@ -163,7 +163,9 @@ def weat_tests(
     """
     _validate(settings)
     if images is not None and not images.is_dir():
-        raise ModelError(f"{images}: no such folder; give the one that holds a folder of pictures for each set")
+        raise ModelError.not_found(
+            f"{images}: no such folder; give the one that holds a folder of pictures for each set"
+        )
     designed_tests = [designed_test for test in tests for designed_test in _designed_tests(test, sentences)]
     pictures = {} if images is None else _pictures(images, designed_tests, encoder)
     vectors = _vectors(designed_tests, pictures, encoder)
@@ -183,7 +185,7 @@ def weat_tests(
 def _validate(settings: WeatSettings) -> None:
     """Refuse settings here, where a wrong one would else become the reason of every test."""
     if not 0 <= settings.max_missing < 1:
-        raise InvalidInputError(
+        raise InvalidInputError.out_of_range(
             f"expected a share from 0 to below 1, found {settings.max_missing}", field="max_missing"
         )
     for name, number, least in (
@@ -191,11 +193,11 @@ def _validate(settings: WeatSettings) -> None:
         ("ddof", settings.ddof, 0), ("seed", settings.seed, 0),
     ):  # fmt: skip
         if number < least:
-            raise InvalidInputError(f"expected {least} or more, found {number}", field=name)
+            raise InvalidInputError.out_of_range(f"expected {least} or more, found {number}", field=name)
     choices = (("unit", settings.unit, Unit), ("spread", settings.spread, Spread))
     for name, choice, kind in (*choices, ("alternative", settings.alternative or "greater", Alternative)):
         if choice not in get_args(kind):
-            raise InvalidInputError(f"expected one of {', '.join(get_args(kind))}, found {choice!r}", field=name)
+            raise InvalidInputError.expected_one_of(get_args(kind), choice, field=name)
 
 
 def _designed_tests(test: str | Path | Suite, sentences: bool) -> Iterator[_DesignedTest]:
@@ -210,7 +212,7 @@ def _designed_tests(test: str | Path | Suite, sentences: bool) -> Iterator[_Desi
     for choice in chosen:
         suite = load_suite(choice)
         if not isinstance(suite, WeatSuite):
-            raise SuiteError(
+            raise SuiteError.unsupported(
                 f"suite {suite.name}: its study is {suite.study!r}, which asks a model for images; "
                 f"give: clinometer audit --suite {suite.name if isinstance(choice, Suite) else choice}"
             )
@@ -220,12 +222,14 @@ def _designed_tests(test: str | Path | Suite, sentences: bool) -> Iterator[_Desi
 def _pictures(images: Path, tests: Sequence[_DesignedTest], encoder: Encoder) -> dict[str, _Set]:
     """Return the embedded pictures of every folder that a set names and that is there."""
     if not offers(encoder, SeesImages):
-        raise ModelError(f"encoder {encoder.card.name}: it embeds texts only; name one of images, such as RN50/openai")
+        raise ModelError.unsupported(
+            f"encoder {encoder.card.name}: it embeds texts only; name one of images, such as RN50/openai"
+        )
     folders = {stimuli.folder for test in tests for stimuli in test.suite.sets.values() if stimuli.folder}
     there = sorted(folder for folder in folders if (images / folder).is_dir())
     if not there:
         expected = ", ".join(sorted(folders)) or "none: these tests are of words only"
-        raise ModelError(f"{images}: found no folder of pictures for a set; expected one of {expected}")
+        raise ModelError.not_found(f"{images}: found no folder of pictures for a set; expected one of {expected}")
     return {folder: _folder(images / folder, encoder) for folder in there}
 
 
@@ -253,7 +257,9 @@ def _vectors(tests: Sequence[_DesignedTest], pictures: Mapping[str, _Set], encod
     """Return the vector of every text that any test needs and the encoder knows, each embedded once."""
     texts = dict.fromkeys(text for test in tests for text in test.texts(pictures))
     if texts and not offers(encoder, ReadsTexts):
-        raise ModelError(f"encoder {encoder.card.name}: it embeds images only, and a test asks for words; name another")
+        raise ModelError.unsupported(
+            f"encoder {encoder.card.name}: it embeds images only, and a test asks for words; name another"
+        )
     name = encoder.card.name
     with named("encoder", name, note=""), one_thread():
         missing = set(encoder.missing(texts)) if offers(encoder, LooksUpTexts) else set()

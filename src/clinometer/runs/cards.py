@@ -144,7 +144,7 @@ class EncoderCards(ModelCards):
         cards = self.cards
         for name in names:
             if name not in cards:
-                raise RunNotFoundError(
+                raise RunNotFoundError.unknown_name(
                     f"{self._url} has no scores of {name!r}; it has those of {', '.join(cards) or 'none'}",
                     field="drop_encoder",
                 )
@@ -152,7 +152,7 @@ class EncoderCards(ModelCards):
             return
         rest = {name: card for name, card in cards.items() if name not in names}
         if not rest:
-            raise RunNotFoundError(
+            raise RunNotFoundError.too_few(
                 f"{', '.join(cards)} is all that {self._url} is scored with; add another first: "
                 f"clinometer score {self._url} --encoder NAME",
                 field="drop_encoder",

@@ -151,7 +151,7 @@ def _results(
             _require_result(result, name)
             if result.id not in waiting:
                 again = any(result.id == sample.id for sample in samples)
-                raise ModelError(
+                raise ModelError.mismatch(
                     f"generator {name}: it gave {'a second' if again else 'a'} result for {quoted(result.id)}"
                     f"{'' if again else ', which was not asked for'}; expected one for each request"
                 )
@@ -161,23 +161,25 @@ def _results(
 
 def _require_result(result: Any, name: str) -> None:
     if not isinstance(result, GenerationResult):
-        raise ModelError(f"generator {name}: found {type(result).__name__}, expected a GenerationResult")
+        raise ModelError.wrong_type(f"generator {name}: found {type(result).__name__}, expected a GenerationResult")
     has_image = isinstance(result.image, Image)
     if result.status not in get_args(Status) or (result.status == "ok" and not has_image):
         detail = "with an image" if has_image else "without an image"
-        raise ModelError(
+        raise ModelError.wrong_type(
             f"generator {name}, {quoted(result.id)}: found status {quoted(result.status)} {detail}, expected 'ok' with "
             "one, or 'refused', 'failed' or 'blank'"
         )
     if not (result.reason is None or isinstance(result.reason, str)) or not isinstance(result.seconds, int | float):
-        raise ModelError(
+        raise ModelError.wrong_type(
             f"generator {name}, {result.id}: found reason {quoted(result.reason)} and seconds "
             f"{quoted(result.seconds)}, expected text or None, and a number"
         )
     if not (result.batch is None or isinstance(result.batch, str)):
-        raise ModelError(f"generator {name}, {result.id}: found batch {quoted(result.batch)}, expected text or None")
+        raise ModelError.wrong_type(
+            f"generator {name}, {result.id}: found batch {quoted(result.batch)}, expected text or None"
+        )
     if not isinstance(result.flagged, bool):
-        raise ModelError(
+        raise ModelError.wrong_type(
             f"generator {name}, {result.id}: found flagged {quoted(result.flagged)}, expected True or False"
         )
 
@@ -213,7 +215,9 @@ def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequenc
     if lost:
         if paid:
             _keep_drawn(run, part, samples, results)
-        raise ModelError(f"the generator gave no result for {len(lost)} of {len(samples)} requests, first {lost[0]}")
+        raise ModelError.incomplete(
+            f"the generator gave no result for {len(lost)} of {len(samples)} requests, first {lost[0]}"
+        )
     run.drawn.write(part, [_row(sample, by_id[sample.id]) for sample in samples])
 
 
@@ -325,7 +329,9 @@ def require_budget(
     )
     budget_in_words = "no budget" if budget is None else f"a budget of {budget:g}"
     fewer = "" if generator is None else ", or fewer images by --images and another --out"
-    raise ModelError(f"{told} cost {total:.2f}, found {budget_in_words}; give --budget {total:.2f} or more{fewer}")
+    raise ModelError.over_budget(
+        f"{told} cost {total:.2f}, found {budget_in_words}; give --budget {total:.2f} or more{fewer}"
+    )
 
 
 def cost(images: float, price: float) -> float:

@@ -108,7 +108,7 @@ class Vectors:
         unfinished = len(self.planned.parts) - len(self.parts_there(encoder))
         if unfinished or not self.has_texts(encoder):
             url = self.directory.url
-            raise RunNotFoundError(
+            raise RunNotFoundError.incomplete(
                 f"{url}: encoder {encoder} has not finished (parts to go: {unfinished}); give: clinometer score {url} "
                 f"--encoder {encoder}"
             )
@@ -238,7 +238,7 @@ def require_vectors(output: Any, encoder: str, names: Sequence[str], width: int 
     zero = ~vectors.any(axis=1) & np.array([bool(name.strip()) for name in names], bool)
     for bad, what in ((not_finite, "not finite"), (zero, "zero, and have no direction")):
         if bad.any():
-            raise NoVectorsError(
+            raise NoVectorsError.not_finite(
                 f"encoder {encoder}: {int(bad.sum())} of {len(vectors)} embeddings are {what}, first that of "
                 f"{names[int(bad.argmax())]!r}: its weights are damaged, or too large for the precision it runs in"
             )
@@ -257,7 +257,7 @@ def require_same(first: np.ndarray, again: np.ndarray, card: Card, what: str) ->
     lengths = np.maximum(np.linalg.norm(first, axis=1), np.finfo(np.float32).tiny)
     apart = float((np.linalg.norm(first.astype(float) - again, axis=1) / lengths).max(initial=0.0))
     if not apart <= epsilon**0.5:
-        raise NoVectorsError(
+        raise NoVectorsError.unsupported(
             f"encoder {card.name}: one {what}, embedded twice, gives vectors that are {apart:.2g} of their length "
             "apart: they are random in part"
         )
@@ -273,7 +273,7 @@ def shaped_vectors(output: Any, encoder: str, names: Sequence[str], width: int |
         vectors = np.zeros(())
     if vectors.ndim != 2 or len(vectors) != len(names) or vectors.shape[1] != (width or vectors.shape[1] or -1):
         shape = f" of {output.dtype}, {tuple(output.shape)}" if hasattr(output, "shape") else ""
-        raise NoVectorsError(
+        raise NoVectorsError.wrong_shape(
             f"encoder {encoder}: found {type(output).__name__}{shape}, expected an array of numbers, "
             f"({len(names)}, {width or 'dimension'}): a vector for each image or text, all of one length"
         )

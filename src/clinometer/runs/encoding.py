@@ -128,7 +128,7 @@ def require_drawn(run: Run, then: str = "") -> None:
     undrawn = sum(len(run.drawn.missing(part)) for part in run.parts) if run.is_whole else 0
     if undrawn:
         after = f", and then: {then}" if then else ""
-        raise RunNotFoundError(
+        raise RunNotFoundError.incomplete(
             f"{run.url}: {undrawn} of {len(run.plan)} images are not drawn yet; give the command that began the run "
             f"again{after}"
         )
@@ -146,7 +146,8 @@ def forgotten(run: Run, encoder: str) -> Iterator[None]:
         if not run.is_whole:
             raise
         run.encoders.forget(encoder)
-        raise NoVectorsError(f"{error}; mend it, or name another encoder: what is drawn is kept") from error
+        problem = f"{error}; mend it, or name another encoder: what is drawn is kept"
+        raise NoVectorsError(problem, code=error.code) from error
 
 
 def prepared_images(

@@ -69,12 +69,14 @@ class Files:
             options = {"use_listings_cache": False} if kind in STORES else {}
             self.fs, root = url_to_fs(self.url, **options) if is_url else (_LOCAL, local_path(self.url))
         except (ImportError, ValueError) as error:
-            raise RunStorageError(
+            raise RunStorageError.not_installed(
                 f"{self.url}: this kind of filesystem is not available ({error}); install its package, or give a path"
             ) from error
         except Exception as error:  # each kind of filesystem has its own: no such archive, server, credentials
             message = f"{type(error).__name__}: {error}"
-            raise RunStorageError(f"{self.url}: cannot be opened ({message}); mend the URL, or give a path") from error
+            raise RunStorageError.unreadable(
+                f"{self.url}: cannot be opened ({message}); mend the URL, or give a path"
+            ) from error
         self.root = root.rstrip("/")
         kinds = self.fs.protocol
         self._kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
@@ -214,7 +216,7 @@ class Files:
         """
         for name in marks.keys() & set(names):
             if self.exists(name) and marks[name] not in self.read_bytes(name):
-                raise InvalidInputError(
+                raise InvalidInputError.already_exists(
                     f"{self.path(name)}: it is there and was not written by clinometer, and this would replace it; "
                     "give another place, or move it away"
                 )

@@ -81,11 +81,11 @@ def _asked_by_prompt(row: ManifestRow, by_prompt: dict[str, list[PromptSpec]], s
         return questions[0]
     if questions:
         owners = " and ".join(" with ".join(filter(None, (q.concept, q.group))) for q in questions)
-        raise ImportManifestError(
+        raise ImportManifestError.missing(
             f"{where} is asked in suite {suite.name} for {owners}; add the column concept or group, which says which"
         )
     hint = did_you_mean(str(row.prompt), by_prompt) or "it asks others."
-    raise ImportManifestError(
+    raise ImportManifestError.unknown_name(
         f"{where} is no prompt of suite {suite.name}; {hint} Mend it, add the column concept or group, or give the "
         "--suite it was made for"
     )
@@ -110,7 +110,7 @@ def _unknown(
     source: str, row: ManifestRow, field: str, term: str | None, terms: Sequence[str], suite: Suite
 ) -> ImportManifestError:
     hint = did_you_mean(str(term), terms) or f"expected {first_and_more(terms, 10)}."
-    return ImportManifestError(
+    return ImportManifestError.unknown_name(
         f"{source}, line {row.line}, {field}: {quoted(term)} is not in suite {suite.name}; {hint} "
         "Mend the manifest, or give the --suite it was made for"
     )

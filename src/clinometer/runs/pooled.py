@@ -150,7 +150,9 @@ class PooledRun(Run):
                         f"{run.url}: its {what} is not that of {self.runs[0].url}; only seeds may differ"
                     )
             if seeds[order] in seeds[:order]:
-                raise RunMismatchError(f"{run.url}: seed {seeds[order]} is given twice; its images would count twice")
+                raise RunMismatchError.duplicate(
+                    f"{run.url}: seed {seeds[order]} is given twice; its images would count twice"
+                )
         directory = _PooledDirectory(self.runs)
         ledger = _PooledLedger(directory, self.runs)
         self._set_parts(ledger, _PooledPlan(ledger, self.runs, directory.starts))

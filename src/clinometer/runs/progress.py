@@ -156,7 +156,7 @@ def named(kind: str, name: str, note: str = "; what is finished is kept") -> Ite
     except ClinometerError:
         raise
     except (Exception, SystemExit) as error:  # whose status would else be the program's own
-        raise ModelError(f"{kind} {in_one_line(name, 200)}: it stopped with {describe(error)}{note}") from error
+        raise ModelError.failed(f"{kind} {in_one_line(name, 200)}: it stopped with {describe(error)}{note}") from error
 
 
 class Failures:
@@ -194,7 +194,7 @@ class Failures:
                 self._in_a_row.append(by_id[result.id])
                 failed_prompts = {sample.prompt for sample in self._in_a_row}
                 if len(self._in_a_row) >= images and len(failed_prompts) >= prompts:
-                    raise ModelError(
+                    raise ModelError.failed(
                         f"{self._run.model_card['name']}: {len(self._in_a_row)} images in a row failed, of "
                         f"{len(failed_prompts)} prompts: {result.reason}; mend it and give the same command again"
                     )
@@ -220,7 +220,7 @@ class Failures:
         self._run.drawn.forget_failed_parts(set(stage.values()))
         # a file that was mended is another one, and the directory that of a run of the files as they were
         then = f"mend the files, delete {self._run.url}" if of_files else "mend it"
-        raise ModelError(
+        raise ModelError.failed(
             f"{self._run.model_card['name']}: all {len(stage)} images failed, the first because: "
             f"{self._first_reason}; {then} and give the same command again"
         )

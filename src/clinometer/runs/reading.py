@@ -127,7 +127,7 @@ class _Asking:
                         row = {"id": each, "sha256": hashes[each], "question": name, **asdict(reading)}
                         rows[each, name] = row | {"tries": self._count(row, rows.get((each, name)))}
             if self._in_a_row >= HOPELESS[0]:
-                raise ModelError(
+                raise ModelError.failed(
                     f"reader {card.name}: it failed {self._in_a_row} images in a row, the last because: "
                     f"{given[-1].reason}; what is read is kept, and the same command goes on from there"
                 )
@@ -245,22 +245,22 @@ def require_readings(readings: Any, count: int, question: Question, name: str) -
     """
     if not isinstance(readings, list | tuple) or len(readings) != count:
         found = f"{len(readings)} answers" if isinstance(readings, list | tuple) else type(readings).__name__
-        raise ModelError(f"reader {name}: found {found} to {count} images, expected a list of one an image")
+        raise ModelError.wrong_type(f"reader {name}: found {found} to {count} images, expected a list of one an image")
     options = () if question.is_open else (*question.groups, *OTHERWISE)
     for reading in readings:
         if not isinstance(reading, Reading) or (reading.answer is None) is not bool(reading.reason):
-            raise ModelError(
+            raise ModelError.wrong_type(
                 f"reader {name}: found {quoted(str(reading))}, expected a Reading with an answer or a reason"
             )
         _require_kinds(reading, name)
         if reading.answer is not None and options and reading.answer not in options:
-            raise ModelError(
+            raise ModelError.unknown_name(
                 f"reader {name}: found the answer {quoted(reading.answer)} to question {question.name}, expected one "
                 f"of {', '.join(options)}"
             )
         given = reading.probabilities
         if given is not None and not _are_probabilities(given, len(options)):
-            raise ModelError(
+            raise ModelError.out_of_range(
                 f"reader {name}: found the probabilities {quoted(str(given))}, expected {len(options)} from 0 to "
                 f"1 that sum to 1, of {', '.join(options)}"
             )
@@ -287,9 +287,11 @@ def _require_kinds(reading: Reading, name: str) -> None:
         except UnicodeEncodeError:
             fits = False
         if not fits:
-            raise ModelError(
+            raise ModelError.wrong_type(
                 f"reader {name}: found {quoted(text)} as a reading's {key}, expected text of {MOST_SAID:,} characters "
                 "or fewer"
             )
     if not (reading.size is None or 0 <= reading.size < np.inf):
-        raise ModelError(f"reader {name}: found the size {reading.size!r}, expected a share of the picture's area")
+        raise ModelError.out_of_range(
+            f"reader {name}: found the size {reading.size!r}, expected a share of the picture's area"
+        )

@@ -372,7 +372,7 @@ def suite_changes(suite: Suite, options: Sequence[str], *, until: bool) -> list[
         The message names the setting, and those there are.
     """
     if until and any(not option.startswith("reference=") for option in options):
-        raise SuiteError(
+        raise SuiteError.unsupported(
             f"{OPTION} {options[0]}: the run's images were drawn until decided by the suite as it was; start a new run "
             "with another suite"
         )
@@ -382,14 +382,16 @@ def suite_changes(suite: Suite, options: Sequence[str], *, until: bool) -> list[
         name = name.strip()
         if not separator or name not in suite.scoring_options:
             settings = ", ".join(f"{setting}=…" for setting in sorted(suite.scoring_options)) or "none"
-            raise SuiteError(
+            raise SuiteError.unsupported(
                 f"{OPTION} {option}: not a setting that can change after drawing; of suite {suite.name}, study "
                 f"{suite.study!r}, these are: {settings}"
             )
         try:
             changes.append({"option": name, "new": yaml.safe_load(value)})
         except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise SuiteError(f"{OPTION} {option}: its value is not YAML, expected such as {name}=0.2") from error
+            raise SuiteError.malformed(
+                f"{OPTION} {option}: its value is not YAML, expected such as {name}=0.2"
+            ) from error
     before, after = suite.model_dump(), suite_with_changes(suite, changes).model_dump()
     since = datetime.now(UTC).isoformat("T", "seconds")
     return [
@@ -447,10 +449,10 @@ def suite_under(protocol: str | None, suite: Suite) -> Suite:
     if protocol is None:
         return suite
     if protocol != PAPER:
-        raise InvalidInputError(f"found {protocol!r}, expected {PAPER!r} or none", field="protocol")
+        raise InvalidInputError.unknown_name(f"found {protocol!r}, expected {PAPER!r} or none", field="protocol")
     if suite.protocol is None:
         names = ", ".join(name for name in suite_names() if load_suite(name).protocol is not None)
-        raise SuiteError(f"suite {suite.name} has none; those that have one: {names}", field="protocol")
+        raise SuiteError.unsupported(f"suite {suite.name} has none; those that have one: {names}", field="protocol")
     return suite.as_in_the_paper()
 
 

@@ -31,7 +31,9 @@ def read_scores(ledger: Ledger, name: str = "scores.parquet") -> pd.DataFrame:
     """Read the scores, or the curves, in today's columns."""
     if not ledger.directory.exists(name):
         what = f"{name} is missing" if name in (ledger.record.get("files") or {}) else "not scored yet"
-        raise RunNotFoundError(f"{ledger.directory.url}: {what}; give: clinometer score {ledger.directory.url}")
+        raise RunNotFoundError.incomplete(
+            f"{ledger.directory.url}: {what}; give: clinometer score {ledger.directory.url}"
+        )
     # without what pandas wrote about it, which says nothing more and of a run without checksums may be damaged
     # Arrow keeps the memory of a table that is gone, which is as much again while another is read
     pa.default_memory_pool().release_unused()

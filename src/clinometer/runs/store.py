@@ -205,7 +205,7 @@ class Run:
             It has none.
         """
         if self.record["origin"] == COUNTED:
-            raise RunNotFoundError(
+            raise RunNotFoundError.unsupported(
                 f"{self.url}: it holds counts and no images, and {what} takes images; audit a model, or import its "
                 "images"
             )
@@ -275,7 +275,7 @@ class Run:
         record = self.readers.cards.get(reader)
         if record is None:
             known = ", ".join(self.readers.cards) or "none has"
-            raise RunNotFoundError(
+            raise RunNotFoundError.unknown_name(
                 f"{self.url}: no reader {reader!r} has read it; found {known}; give: clinometer read {self.url} "
                 f"--reader {reader}"
             )

@@ -60,7 +60,7 @@ class WatchedGenerator:
         latents: bool = False,
     ) -> None:
         if not offers(generator, Traces):
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"{generator.card.name}: a {generator.card.family} shows its finished images alone, and no steps of "
                 "drawing them; give a diffusers model, or leave the trace out",
                 field="trace",
@@ -69,7 +69,9 @@ class WatchedGenerator:
         self.watchers = tuple(each for each in encoders if not each.card.settings.get(LEAVES_OUT))
         if encoders and not self.watchers:
             name = encoders[0].card.name
-            raise ModelError(f"{name}: it does not embed every image, and none of the first steps; add another encoder")
+            raise ModelError.unsupported(
+                f"{name}: it does not embed every image, and none of the first steps; add another encoder"
+            )
         self.watches = {
             "steps": list(self._watched.traced_steps),
             "total": self._watched.traced_total,

@@ -39,7 +39,7 @@ def study_named(name: str) -> Study[Any]:
     for entry in entry_points(group=GROUP, name=name):
         study: Study[Any] = entry.load()
         return study
-    raise SuiteError(f"study {name!r}: none of that name is installed, found {', '.join(study_names())}")
+    raise SuiteError.unknown_name(f"study {name!r}: none of that name is installed, found {', '.join(study_names())}")
 
 
 def study_of(suite: Suite) -> Study[Any]:

@@ -152,10 +152,10 @@ def plan_audit(
     """
     for name, value in (("effect", effect), ("margin", margin)):
         if value is not None and not value > 0:
-            raise InvalidInputError(f"expected a positive number, found {value}", field=name)
+            raise InvalidInputError.out_of_range(f"expected a positive number, found {value}", field=name)
     for name, value in (("price", price), ("answer_price", answer_price)):
         if not value >= 0:
-            raise InvalidInputError(f"expected 0 or more, found {value}", field=name)
+            raise InvalidInputError.out_of_range(f"expected 0 or more, found {value}", field=name)
     study = study_of(suite)
     _require_planned(suite, pilot, effect)
     margin = getattr(suite, "margin", None) if margin is None else margin
@@ -193,23 +193,23 @@ def _require_planned(suite: Suite, pilot: Run | None, effect: float | None) -> N
     """Refuse a suite that cannot be planned, and a pilot that tells nothing of it."""
     study = study_of(suite)
     if not study.offers("plan_unseen"):
-        raise SuiteError(
+        raise SuiteError.unsupported(
             f"suite {suite.name}: planning is for suites of study leaning or steerability, found {suite.study}"
         )
     if not study.offers("plan") and (pilot is not None or effect is not None):
-        raise InvalidInputError(
+        raise InvalidInputError.unsupported(
             f"a suite of study {suite.study} is planned without; its report says how many images each verdict takes",
             field="effect" if pilot is None else "pilot",
         )
     if pilot is None:
         return
     if pilot.suite.content != suite.content:
-        raise SuiteError(
+        raise SuiteError.mismatch(
             f"{pilot.url}: its suite {pilot.suite.name!r} asks other things, expected one of {suite.name!r} as it "
             "stands; leave the suite out to plan by the pilot's own"
         )
     if pilot.record.get("until") is not None:
-        raise SuiteError(
+        raise SuiteError.unsupported(
             f"{pilot.url}: its images were drawn until decided, so its intervals do not say what one image "
             "contributes; give a pilot without --until"
         )

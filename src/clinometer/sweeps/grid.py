@@ -25,7 +25,7 @@ from clinometer.errors import InvalidInputError, RunMismatchError, SweepError
 from clinometer.pipeline.request import ALIKE, CellOptions, Scale
 from clinometer.runs import Directory
 from clinometer.suites.safe_yaml import read_request
-from clinometer.suites.strict import Number, Strict, Text, explain, several
+from clinometer.suites.strict import Number, Strict, Text, code_of, explain, several
 
 Value = str | int | float | None
 
@@ -149,37 +149,41 @@ class Grid:
         for axis, values in self.axes.items():
             if axis not in AXES:
                 hint = did_you_mean(axis, AXES) or f"axes are {', '.join(AXES)}"
-                raise SweepError(f"axes: unknown axis {quoted(axis)}; {hint}")
+                raise SweepError.unknown_name(f"axes: unknown axis {quoted(axis)}; {hint}")
             if not values:
-                raise SweepError(f"axes.{axis}: it is empty; give it a value, or leave it out")
+                raise SweepError.too_few(f"axes.{axis}: it is empty; give it a value, or leave it out")
             doubled = [value for place, value in enumerate(values) if value in values[:place]]
             if doubled:
                 twice = value_in_words(axis, doubled[0])
-                raise SweepError(f"axes.{axis}: {twice} comes twice, so cells would be doubled; leave one out")
+                raise SweepError.duplicate(
+                    f"axes.{axis}: {twice} comes twice, so cells would be doubled; leave one out"
+                )
         most = prod(len(self.values(axis)) for axis in AXES)
         if most > MOST_CELLS:
-            raise SweepError(f"axes: {most:,} cells, more than {MOST_CELLS:,}; divide the sweep")
+            raise SweepError.too_many(f"axes: {most:,} cells, more than {MOST_CELLS:,}; divide the sweep")
         self._check_baseline()
         # two cells that would share a folder: on many systems names that differ in case alone do
         by_folder: dict[str, Cell] = {}
         for cell in self:
             other = by_folder.setdefault(cell.name.lower(), cell)
             if other != cell:
-                raise SweepError(f"axes: two cells would lie in one folder, {cell.name}; rename one of what they name")
+                raise SweepError.duplicate(
+                    f"axes: two cells would lie in one folder, {cell.name}; rename one of what they name"
+                )
 
     def _check_baseline(self) -> None:
         for axis, value in self.baseline.items():
             if axis in REPLICATES:
-                raise SweepError(
+                raise SweepError.conflict(
                     f"baseline.{axis}: each {axis} has its own baseline, drawn from the same noise; leave it out"
                 )
             if axis not in AXES:
                 hint = did_you_mean(axis, self.axes) or f"axes are {', '.join(self.axes)}"
-                raise SweepError(f"baseline: unknown axis {quoted(axis)}; {hint}")
+                raise SweepError.unknown_name(f"baseline: unknown axis {quoted(axis)}; {hint}")
             there = self.values(axis)
             if value not in there:
                 choices = first_and_more([value_in_words(axis, choice) for choice in there], 10)
-                raise SweepError(
+                raise SweepError.unknown_name(
                     f"baseline.{axis}: found {value_in_words(axis, value)}, and the axis has {choices}; give one of "
                     "them"
                 )
@@ -296,9 +300,9 @@ def sweep_from_mapping(data: Mapping[str, Any], *, source: str = "sweep") -> Swe
         sweep_file = SweepFile.model_validate(data)
         sweep_file.grid, sweep_file.watches  # noqa: B018 - checked now, not at the first cell
     except ValidationError as error:
-        raise SweepError(explain(error, source)) from error
+        raise SweepError(explain(error, source), code=code_of(error)) from error
     except (SweepError, InvalidInputError) as error:
-        raise SweepError(f"{source}: {error}") from error
+        raise SweepError(f"{source}: {error}", code=error.code) from error
     return sweep_file
 
 
@@ -391,7 +395,7 @@ def opened_record(directory: Directory, sweep_file: SweepFile) -> SweepRecord:
         old = masked_values(record.common)
         for name in COMMON:
             if old.get(name) != common.get(name):
-                raise SweepError(
+                raise SweepError.mismatch(
                     f"{name}: found {common.get(name)}, and the cells of {directory.url} were asked with "
                     f"{old.get(name)}; give that, or another --out"
                 )
@@ -424,7 +428,7 @@ def read_record(directory: Directory) -> SweepRecord:
     try:
         return SweepRecord.model_validate(directory.read_json(RECORD))
     except ValidationError as error:
-        raise SweepError(f"{explain(error, place)}; restore it, or give another --out") from error
+        raise SweepError.corrupt(f"{explain(error, place)}; restore it, or give another --out") from error
 
 
 def write_record(directory: Directory, record: SweepRecord) -> None:

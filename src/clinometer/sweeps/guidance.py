@@ -88,7 +88,7 @@ def _split(directory: Directory, at_one: Setting, setting: Setting) -> Split:
         seeds = [seed for seed in setting.runs if seed in at_one.runs]
         if not seeds:
             missing = [reason for side in (at_one, setting) for reason in side.missing.values()]
-            raise RunNotFoundError(missing[0] if missing else "no seed is finished at both guidances")
+            raise RunNotFoundError.incomplete(missing[0] if missing else "no seed is finished at both guidances")
         first, second = ([side.runs[seed] for seed in seeds] for side in (at_one, setting))
         scores, _ = stored_table(
             directory, f"{setting.cell.name}-split", [*first, *second],

@@ -146,7 +146,7 @@ def _compare(directory: Directory, setting: Setting, baseline: Setting) -> Setti
         # over the seeds that both have
         seeds = [seed for seed in setting.runs if seed in baseline.runs]
         if not seeds:
-            raise RunNotFoundError("the baseline has no finished run of its seeds")
+            raise RunNotFoundError.incomplete("the baseline has no finished run of its seeds")
         first, second = ([side.runs[seed] for seed in seeds] for side in (baseline, setting))
         both = pooled(first), pooled(second)
 

@@ -223,7 +223,7 @@ def require_rounds(sweep_file: SweepFile, objects: LoadedObjects) -> None:
             if len(sweep_file.grid.settings(cell["suite"])) > 1:
                 SteeredRounds(rounds.rule, rounds.suite)
         except ClinometerError as error:
-            raise SweepError(f"{error}; leave the suite out, or until", field="until") from error
+            raise SweepError(f"{error}; leave the suite out, or until", code=error.code, field="until") from error
 
 
 def model_of(cell: Cell) -> str:
@@ -242,7 +242,7 @@ def model_of(cell: Cell) -> str:
         return str(Path(model) / str(checkpoint))
     if re.fullmatch(HUB_ID, model) and "@" not in model:
         return f"{model}@{checkpoint}"
-    raise SweepError(
+    raise SweepError.not_found(
         f"checkpoint: found {checkpoint}, and {model} is neither a folder that holds checkpoints nor OWNER/NAME on the "
         "hub, whose revisions they would be; name each checkpoint as a model"
     )
@@ -259,7 +259,7 @@ def is_drawn_together(record: SweepRecord) -> bool:
     if record.common.get("until") is None or len(record.grid.settings(record.grid.values("suite")[0])) < 2:
         return False
     if record.rounds is None and any(cell.status == "finished" for cell in record.cells.values()):
-        raise SweepError(
+        raise SweepError.unsupported(
             "the cells of this sweep were drawn until their own concepts were decided, and cannot be compared "
             "now; give another --out",
             field="until",
@@ -391,7 +391,7 @@ def require_finished(sweep: Sweep) -> None:
     """
     if sweep.failed:
         name, reason = next(iter(sweep.failed.items()))
-        raise SweepError(
+        raise SweepError.failed(
             f"{sweep.url}: {len(sweep.failed)} of {len(sweep.cells)} cells failed; the others are finished. The first, "
             f"{name}: {reason}. Mend that and give the same command again: only what failed is done"
         )

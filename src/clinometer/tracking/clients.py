@@ -220,7 +220,7 @@ def require_trackers(targets: Iterable[str]) -> list[tuple[str, str]]:
         name, _, target = given.partition(":")
         if name not in TRACKERS:
             known = ", ".join(f"{name}[:{tracker.target}]" for name, tracker in TRACKERS.items())
-            raise InvalidInputError(f"--log-to: found {masked(given)!r}, expected {known}")
+            raise InvalidInputError.unknown_name(f"--log-to: found {masked(given)!r}, expected {known}")
         if importlib.util.find_spec(package := TRACKERS[name].package) is None:
             raise InvalidInputError.lacks_package(package, f"clinometer[{name}]", what=f"--log-to {name}")
         split.append((name, target))

@@ -108,7 +108,7 @@ class AuditCallback:
         timeout: float = TIMEOUT,
     ) -> None:
         if every < 1:
-            raise InvalidInputError(f"found {every}, expected 1 or more", field="every")
+            raise InvalidInputError.out_of_range(f"found {every}, expected 1 or more", field="every")
         self.out, self.every, self.seed, self.timeout = Path(out), every, seed, timeout
         self.policy = _policy_of(policy)
         self.accelerator, self.background = accelerator, background
@@ -258,7 +258,9 @@ class AuditCallback:
                 for each in json.loads(place.read_bytes())
             ]
         except (ValueError, TypeError, KeyError, OSError) as error:
-            raise InvalidInputError(f"{place}: found no list of looks ({error}); remove it to begin anew") from error
+            raise InvalidInputError.malformed(
+                f"{place}: found no list of looks ({error}); remove it to begin anew"
+            ) from error
         # evidence that was there once stands, whatever later looks were like
         self._stop = any(_evidence_of(looks[:n]) >= 1 / ALPHA for n in range(1, len(looks) + 1))
         return looks
@@ -279,7 +281,7 @@ def _policy_of(policy: str | os.PathLike[str] | Mapping[str, Any] | None) -> Pol
         return None
     read = policy_from_mapping(policy) if isinstance(policy, Mapping) else load_policy(policy)
     if read.needs_baseline or read.needs_history:
-        raise InvalidInputError(
+        raise InvalidInputError.unsupported(
             "a rule is about a difference or against a history, and a look is one run; give limits of its numbers",
             field="policy",
         )

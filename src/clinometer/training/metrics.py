@@ -179,7 +179,7 @@ class T2iatMetric(Metric):
         count = self.prompts[("x", "y")[_place(concept, ("x", "y"), "concept")]]
         units, numbers = _unit_rows(embeddings.detach(), self.dim, "embeddings"), prompts.to(self.x_sum.device)
         if numbers.shape != (len(units),) or ((numbers < 0) | (numbers >= count)).any():
-            raise InvalidInputError(
+            raise InvalidInputError.out_of_range(
                 f"expected a number from 0 to {count - 1} for each of {len(units)} images, found {prompts.tolist()}",
                 field="prompts",
             )
@@ -208,19 +208,21 @@ def _add_sums(metric: Metric, name: str, rows: int, dim: int) -> None:
 
 def _place(word: str, words: tuple[str, ...], field: str) -> int:
     if word not in words:
-        raise InvalidInputError(f"found {word!r}, expected one of {', '.join(words)}", field=field)
+        raise InvalidInputError.expected_one_of(words, word, field=field)
     return words.index(word)
 
 
 def _unit_rows(x: torch.Tensor, dim: int, name: str) -> torch.Tensor:
     """Return rows of length 1, in float64."""
     if x.ndim != 2 or x.shape[1] != dim:
-        raise InvalidInputError(f"expected embeddings (n × {dim}), found shape {tuple(x.shape)}", field=name)
+        raise InvalidInputError.expected_shape(f"embeddings (n × {dim})", x, field=name)
     rows = x.to(torch.float64)
     largest = rows.abs().amax(dim=1, keepdim=True)
     if not torch.isfinite(largest).all() or not largest.all():
         row = int((~torch.isfinite(largest) | (largest == 0)).flatten().to(torch.int8).argmax())
-        raise InvalidInputError(f"row {row} is zero, or holds NaN or infinity; leave the image out", field=name)
+        raise InvalidInputError.not_finite(
+            f"row {row} is zero, or holds NaN or infinity; leave the image out", field=name
+        )
     rows = rows / largest
     lengths: torch.Tensor = rows.norm(dim=1, keepdim=True)
     return rows / lengths

@@ -131,7 +131,7 @@ def _move(old: Path, place: Path) -> None:
         if tables.seal_file(old).exists():
             shutil.move(tables.seal_file(old), tables.seal_file(place))
     except (sqlite3.Error, OSError) as error:
-        raise RatingsError(
+        raise RatingsError.storage(
             f"{old}: the database of ratings lies in a cache and cannot be moved to {place}: {_in_a_line(error)}; end "
             f"what has it open, or give --database sqlite:///{old}"
         ) from error
@@ -163,7 +163,7 @@ def open_database(url: str, *, repair: bool = False) -> Engine:
                 _open_file(engine, place, repair=repair)
     except (ArgumentError, NoSuchModuleError, DatabaseError, OSError, ImportError, CommandError) as error:
         reason = _in_a_line(error)
-        raise RatingsError(
+        raise RatingsError.unreadable(
             f"--database {address_of(url)}: {reason}; expected sqlite:///FILE or "
             "postgresql+psycopg://USER@HOST/NAME; restore a damaged file, or move it away"
         ) from error
@@ -187,7 +187,7 @@ def _require_file(place: Path) -> None:
     if there:
         n = tables.acknowledged(place)
         held = f" that held {n:,} changes" if n else ""
-        raise RatingsError(
+        raise RatingsError.not_found(
             f"{place}: the database of ratings{held} is missing, and {there[0].name} is still there; bring it back, "
             f"name its new place with --database, or delete {' and '.join(file.name for file in there)} to begin anew"
         )
@@ -203,12 +203,12 @@ def _require_own(place: Path, names: Sequence[str]) -> None:
     """
     n = tables.acknowledged(place)
     if not names and n:
-        raise RatingsError(
+        raise RatingsError.corrupt(
             f"{place}: the database of ratings held {n:,} changes and is empty; restore it from a copy, or delete "
             f"it and {tables.seal_file(place).name} to begin anew"
         )
     if names and ("alembic_version" not in names or len(_OWN & set(names)) < 2):
-        raise RatingsError(
+        raise RatingsError.mismatch(
             f"{place}: it is a database of something else, with the tables {named_in_a_line(names, 100)}; nothing is "
             "added to it: name another with --database"
         )
@@ -228,7 +228,7 @@ def _open_file(engine: Engine, place: Path, *, repair: bool) -> None:
                 damage or f"{tables.seal_file(place).name} is damaged, so it cannot be told whether answers are lost"
             )
         if damage:
-            raise RatingsError(
+            raise RatingsError.corrupt(
                 f"{place}: {damage}{tables.keep_log(place)}; restore it from a copy, or go on with what is there: "
                 f"clinometer ratings repair --database sqlite:///{place}"
             )
@@ -255,7 +255,9 @@ def repair_database(url: str) -> str:
     """
     place = file_of(url)
     if place is None or not place.is_file():
-        raise RatingsError(f"--database {address_of(url)}: expected the file of an SQLite database, found none")
+        raise RatingsError.not_found(
+            f"--database {address_of(url)}: expected the file of an SQLite database, found none"
+        )
     copy = place.with_name(f"{place.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}")
     shutil.copy2(place, copy)
     tables.keep_log(place)
@@ -367,7 +369,7 @@ def _answering(engine: Engine) -> Iterator[None]:
     except DatabaseError as error:
         if isinstance(error, IntegrityError | ProgrammingError | DataError):  # that would be our own mistake
             raise
-        raise RatingsError(
+        raise RatingsError.failed(
             f"the database of ratings, {address_of(str(engine.url))}: {_in_a_line(error)}; mend that, restore "
             "it, or name another with --database"
         ) from error

@@ -328,7 +328,9 @@ def trend_of(entries: Sequence[RunEntry], query: TrendQuery) -> TrendsPage:
         There is no run with scores.
     """
     if not entries:
-        raise InvalidInputError("None of these runs is scored. Choose others, or score one: clinometer score RUN")
+        raise InvalidInputError.incomplete(
+            "None of these runs is scored. Choose others, or score one: clinometer score RUN"
+        )
     rows = [row for entry in entries for row in scores_of(entry)]
     main = next(iter(judged(rows).values()), rows[0])
     quantities = tuple(sorted({TrendQuantity.of(row) for row in rows}))
@@ -411,9 +413,11 @@ def compare(
     """
     identifiers = list(dict.fromkeys(filter(None, (baseline, *run))))
     if len(identifiers) < 2:
-        raise InvalidInputError("A comparison takes two runs or more; choose another beside the first.")
+        raise InvalidInputError.too_few("A comparison takes two runs or more; choose another beside the first.")
     if len(identifiers) > MOST_RUNS:
-        raise InvalidInputError(f"A comparison takes {MOST_RUNS} runs at most, the baseline included; choose fewer.")
+        raise InvalidInputError.too_many(
+            f"A comparison takes {MOST_RUNS} runs at most, the baseline included; choose fewer."
+        )
     entries = [request.app.state.runs.get(identifier) for identifier in identifiers]
     page = request.app.state.comparing.page(tuple(entry.run for entry in entries), tuple(e.stamp for e in entries))
     own = f"{policy(page_style(), asset('page.js'))}; frame-ancestors 'none'"

@@ -122,10 +122,10 @@ def password_given(file: Path | None) -> str:
         lines = os.environ.get(PASSWORD_VARIABLE, "") if file is None else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
-        raise InvalidInputError(f"{source}: cannot be read: {reason}; give another file") from error
+        raise InvalidInputError.cannot_read(source, reason, "give another file") from error
     password = lines if file is None else lines.partition("\n")[0].strip()
     if (file is not None or password) and len(password) < LEAST_PASSWORD:
-        raise InvalidInputError(
+        raise InvalidInputError.out_of_range(
             f"{source}: the password has {len(password)} characters, expected {LEAST_PASSWORD} or more"
         )
     return password
@@ -142,7 +142,7 @@ def guarded(host: str, password: str) -> str:
     if password:
         return PasswordHasher().hash(password)
     if not is_local(host):
-        raise InvalidInputError(
+        raise InvalidInputError.missing(
             f"--host {host}: other machines can reach it, so it needs a password; give --password-file FILE, or set "
             f"{PASSWORD_VARIABLE}"
         )

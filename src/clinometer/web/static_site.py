@@ -83,7 +83,9 @@ def write_site(
         A run cannot be read; the folder cannot be written.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InvalidInputError(f"--export {folder}: found something there, expected a new or an empty folder")
+        raise InvalidInputError.already_exists(
+            f"--export {folder}: found something there, expected a new or an empty folder"
+        )
     index = RunsIndex(tuple(places))
     shelf = RunIndices(cache / "samples", patience=threading.TIMEOUT_MAX)
     state = SimpleNamespace(runs=index, shelf=shelf, album=Album(cache), ratings=None)

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any, Final
 
-from clinometer._messages import did_you_mean
 from clinometer.errors import ClinometerError, EngineError
 from clinometer.pipeline.engines.dispatch import MOST_DEATHS, Death, Done, Engine, Unit, Work, gpu_table, placed
 from clinometer.pipeline.engines.local import LocalEngine
@@ -50,7 +49,7 @@ def open_engine(
         No engine of that name, or it cannot be opened.
     """
     if workers is not None and workers < 1:
-        raise EngineError(f"expected 1 or more, found {workers}", field="workers")
+        raise EngineError.out_of_range(f"expected 1 or more, found {workers}", field="workers")
     name, _, address = spec.partition("=")
     factory = find_engine(spec)
     if factory is None:
@@ -75,7 +74,7 @@ def find_engine(spec: str) -> Callable[..., Any] | None:
     """
     name, _, address = spec.partition("=")
     if name == "local" and address:
-        raise EngineError(
+        raise EngineError.unsupported(
             f"'local' is this machine and takes no address, found {address!r}; leave it out", field="engine"
         )
     if name == "local":
@@ -121,10 +120,7 @@ def _plug_in(name: str) -> Callable[[str, int | None], Any]:
     plug_ins = {point.name: point for point in entry_points(group=GROUP)}
     if name not in plug_ins:
         names = sorted({"local", "ray", *plug_ins})
-        hint = did_you_mean(name, names)
-        raise EngineError(
-            f"found {name!r}, expected one of {', '.join(names)}{f'; {hint}' if hint else ''}", field="engine"
-        )
+        raise EngineError.expected_one_of(names, name, field="engine")
     try:
         factory: Callable[[str, int | None], Any] = plug_ins[name].load()
     except Exception as error:  # importing a package runs it

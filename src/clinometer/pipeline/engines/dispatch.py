@@ -252,8 +252,7 @@ def placed(gpus: Sequence[str], weights: int, workers: int | None, table: Mappin
         if not chosen:
             most = max(table[gpu].free for gpu in gpus)
             raise EngineError(
-                f"{_say_need(weights)}, and no GPU has more than {most / GIB:.1f} GiB free{_WAY_OUT}",
-                field="engine",
+                f"{_say_need(weights)}, and no GPU has more than {most / GIB:.1f} GiB free{_WAY_OUT}", field="engine"
             )
         return chosen
     turns = range(max(room.values(), default=0))
@@ -294,6 +293,5 @@ def _say_need(weights: int) -> str:
 def _no_room(workers: int, weights: int, room: int) -> EngineError:
     way_out = f"; give --workers {room}" if room else _WAY_OUT
     return EngineError(
-        f"{_say_need(weights)}, and the GPUs have room for {room} workers, not {workers}{way_out}",
-        field="engine",
+        f"{_say_need(weights)}, and the GPUs have room for {room} workers, not {workers}{way_out}", field="engine"
     )

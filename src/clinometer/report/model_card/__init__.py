@@ -71,7 +71,7 @@ def _with_section(body: str, section: str, newline: str, source: str) -> str:
         return f"{body}{gap}{section}{newline}"
     before, _, rest = body.partition(BEGIN)
     if begins != 1 or ends != 1 or END not in rest:
-        raise InvalidInputError(
+        raise InvalidInputError.malformed(
             f"{source}: found {begins} of {BEGIN} and {ends} of {END}, expected one of each, in this order; mend that, "
             "or remove them all to have the section at the end"
         )
@@ -92,7 +92,7 @@ def _with_results(
     found = _read(changed, source)
     # the order of keys tells nothing, and NaN is the same as NaN
     if found.keys() != wanted.keys() or any(repr(found[key]) != repr(wanted[key]) for key in found):
-        raise InvalidInputError(
+        raise InvalidInputError.unsupported(
             f"{source}: its metadata refers to something within {KEY}, which would be lost; write it out, or "
             "give no --out and paste what is printed"
         )
@@ -105,11 +105,13 @@ def _read(metadata: str, source: str) -> dict[str, Any]:
         held = yaml.safe_load(metadata)
     except Exception as error:  # of any kind: PyYAML lets through what its constructors raise
         message = " ".join(str(error).split())
-        raise InvalidInputError(f"{source}: its metadata cannot be read: {message}; mend it") from error
+        raise InvalidInputError.unreadable(f"{source}: its metadata cannot be read: {message}; mend it") from error
     if held is None:
         return {}
     if not isinstance(held, dict):
-        raise InvalidInputError(f"{source}: its metadata is a {type(held).__name__}, expected a mapping; mend it")
+        raise InvalidInputError.wrong_type(
+            f"{source}: its metadata is a {type(held).__name__}, expected a mapping; mend it"
+        )
     return held
 
 
@@ -121,7 +123,7 @@ def _index(
     if not isinstance(entries, list) or not all(
         isinstance(entry, dict) and isinstance(entry.get("results", []), list) for entry in entries
     ):
-        raise InvalidInputError(f"{source}: its {KEY} is no list of models with their results; mend it")
+        raise InvalidInputError.wrong_type(f"{source}: its {KEY} is no list of models with their results; mend it")
     kept = [
         {**entry, "results": [result for result in entry["results"] if not is_ours(result)]}
         if any(map(is_ours, entry.get("results", [])))
@@ -144,21 +146,21 @@ def _splice(metadata: str, block: str, newline: str, source: str) -> str:
     if not isinstance(root, yaml.MappingNode):  # nothing but comments
         return f"{metadata}{newline}{block}" if metadata.strip() else block
     if root.flow_style and root.value:
-        raise InvalidInputError(f"{source}: its metadata stands in braces; write a line for each key")
+        raise InvalidInputError.unsupported(f"{source}: its metadata stands in braces; write a line for each key")
     if root.flow_style:  # {}
         return f"{metadata[: root.start_mark.index]}{block}{metadata[root.end_mark.index :]}"
     found = [(key, value) for key, value in root.value if key.value == KEY]
     if not found:
         return f"{metadata}{newline}{block}"
     if len(found) > 1:
-        raise InvalidInputError(f"{source}: its metadata has {KEY} {len(found)} times; leave one")
+        raise InvalidInputError.duplicate(f"{source}: its metadata has {KEY} {len(found)} times; leave one")
     # the key to the end of its value; what follows, comments too, is another's
     key, value = found[0]
     start, last = key.start_mark.index, max(value.end_mark.index, key.end_mark.index + 1)
     tokens = [token for token in yaml.scan(metadata) if start <= token.start_mark.index < token.end_mark.index <= last]
     gaps = (metadata[one.end_mark.index : other.start_mark.index] for one, other in pairwise(tokens))
     if any("#" in gap for gap in gaps):
-        raise InvalidInputError(
+        raise InvalidInputError.unsupported(
             f"{source}: its metadata has a comment within {KEY}, which would be lost; move it above that key"
         )
     end = start + len(metadata[start : tokens[-1].end_mark.index].rstrip("\r\n"))

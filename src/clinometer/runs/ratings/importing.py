@@ -53,7 +53,7 @@ def import_ratings(
     _require_pair_answers(every)
     ratings = [each for each in every if not _is_missing(each.answer) or each.answer.lower() in answers]
     if not ratings:
-        raise RatingsError(f"{file}: every answer is missing ({every[0].answer or 'empty'}); expected some")
+        raise RatingsError.too_few(f"{file}: every answer is missing ({every[0].answer or 'empty'}); expected some")
     items = _Items(run, rated)
     # A pseudonym is put in the place of each rater. Its key is thrown away: nothing leads back to a worker's number.
     key, times, rows = secrets.token_bytes(32), Counter[tuple[str, str]](), list[dict[str, Any]]()
@@ -81,7 +81,7 @@ def import_ratings(
     groups, labels = set(answers.values()), list(dict.fromkeys(labels))
     # nothing could be held against the machine
     if not groups & set(labels) and not all(rating.right for rating in ratings):
-        raise RatingsError(
+        raise RatingsError.unknown_name(
             f"answers: found {first_and_more(labels, 4)}, expected names or labels of the suite's groups among them: "
             f"{', '.join(sorted(groups))}"
         )
@@ -95,7 +95,9 @@ def _require_pair_answers(ratings: Iterable[Rating]) -> None:
     """Refuse an answer to two pictures that is neither of them nor a tie."""
     for rating in ratings:
         if rating.right and not _is_missing(rating.answer) and rating.answer.lower() not in PAIR_ANSWERS:
-            raise RatingsError(f"{rating.place}, answer: found {quoted(rating.answer)}, expected left, right or tie")
+            raise RatingsError.unknown_name(
+                f"{rating.place}, answer: found {quoted(rating.answer)}, expected left, right or tie"
+            )
 
 
 class _Items:
@@ -119,7 +121,7 @@ class _Items:
             if candidate in self.by_name:
                 return self.by_name[candidate]
         hint = did_you_mean(rating.item, self.by_name)
-        raise RatingsError(
+        raise RatingsError.unknown_name(
             f"{rating.place}: {quoted(rating.item)} is no item of {self.run.url}; expected a sample's id, the file it "
             f"was imported from, or a concept{'; ' if hint else ''}{hint}"
         )
@@ -129,9 +131,11 @@ class _Items:
         left, right = self.of(rating), self.of(replace(rating, item=rating.right))
         for side, entry, found in (("left", rating.item, left), ("right", rating.right, right)):
             if found.startswith(OF_CONCEPT):
-                raise RatingsError(f"{rating.place}, {side}: found the concept {quoted(entry)}, expected one picture")
+                raise RatingsError.too_many(
+                    f"{rating.place}, {side}: found the concept {quoted(entry)}, expected one picture"
+                )
         if left == right:
-            raise RatingsError(f"{rating.place}: left and right are the same picture, {quoted(rating.item)}")
+            raise RatingsError.duplicate(f"{rating.place}: left and right are the same picture, {quoted(rating.item)}")
         return f"{PAIR}{left} {right}"
 
 
@@ -193,20 +197,20 @@ def read_ratings(file: Path, named: Mapping[str, str] | None = None) -> list[Rat
         with file.open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
-            raise RatingsError(f"{file}: more than {MOST_BYTES:,} bytes; divide it into several")
+            raise RatingsError.too_many(f"{file}: more than {MOST_BYTES:,} bytes; divide it into several")
         if kind := workbook(content):
-            raise RatingsError(f"{file}: it is {kind}; save the table as CSV (UTF-8)")
+            raise RatingsError.not_text(f"{file}: it is {kind}; save the table as CSV (UTF-8)")
         text = text_of(content)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8; save it as CSV (UTF-8)"
-        raise RatingsError(f"{file}: cannot be read: {reason}") from error
+        raise RatingsError.cannot_read(file, reason) from error
     named = dict(named or {})
     if text.lstrip()[:1] in ("[", "{") or file.suffix.lower() == ".json":
         ratings = list(_from_json(text, file, named))
     else:
         ratings = list(_rows(*_csv_rows(text, file), file, named))
     if not ratings:
-        raise RatingsError(f"{file}: it holds no rating")
+        raise RatingsError.too_few(f"{file}: it holds no rating")
     return ratings
 
 
@@ -229,17 +233,17 @@ def _csv_rows(text: str, file: Path) -> tuple[Sequence[str], Iterator[Row]]:
                 place = f"{file}, line {reader.line_num}"
                 if any(str(value or "").strip() for key, value in row.items() if key is not None):
                     if row.pop(None, None):  # type: ignore[call-overload]
-                        raise RatingsError(
+                        raise RatingsError.malformed(
                             f"{place}: more values than columns; put quotes around one that holds {delimiter!r}"
                         )
                     yield place, row
         except csv.Error as error:
-            raise RatingsError(f"{file}, line {reader.line_num}: not CSV: {error}") from error
+            raise RatingsError.malformed(f"{file}, line {reader.line_num}: not CSV: {error}") from error
 
     try:
         return reader.fieldnames or (), rows()
     except csv.Error as error:
-        raise RatingsError(f"{file}, line {reader.line_num}: not CSV: {error}") from error
+        raise RatingsError.malformed(f"{file}, line {reader.line_num}: not CSV: {error}") from error
 
 
 def _rows(header: Sequence[str], rows: Iterable[Row], file: Path, named: Mapping[str, str]) -> Iterator[Rating]:
@@ -258,7 +262,7 @@ def _rows(header: Sequence[str], rows: Iterable[Row], file: Path, named: Mapping
             entries["answer"] = _one_chosen(row, options, entries["answer"], place)
         for key in required:
             if _is_missing(entries[key]):
-                raise RatingsError(
+                raise RatingsError.missing(
                     f"{place}: the {key} is {quoted(entries[key]) if entries[key] else 'empty'}; expected one in every "
                     f"row (column {columns[key]!r})"
                 )
@@ -284,13 +288,15 @@ def _column(key: str, header: Sequence[str], named: Mapping[str, str], file: Pat
     """Return the column of the file that holds this, empty for one that is not needed and not there."""
     if key in named:
         if named[key] not in header:
-            raise RatingsError(f"{file}: no column {named[key]!r} for the {key}; found {named_in_a_line(header)}")
+            raise RatingsError.missing(
+                f"{file}: no column {named[key]!r} for the {key}; found {named_in_a_line(header)}"
+            )
         return named[key]
     lower = _lower(header)
     for name in COLUMNS[key]:
         if name.lower() in lower:
             if sum(each.strip().lower() == name.lower() for each in header) > 1:
-                raise RatingsError(f"{file}: the column {name!r} is there twice, for the {key}; remove one")
+                raise RatingsError.duplicate(f"{file}: the column {name!r} is there twice, for the {key}; remove one")
             return lower[name.lower()]
     if key in ("item", "rater", "answer"):
         form = next((form for form, marks in _FORMS.items() if marks & lower.keys()), "")
@@ -298,7 +304,7 @@ def _column(key: str, header: Sequence[str], named: Mapping[str, str], file: Pat
             f"It looks like an export of {form}, which has a column a picture: make a row of each answer, with the "
             "columns item, rater and answer" if form else f"Name it: --{key}-column NAME"
         )  # fmt: skip
-        raise RatingsError(f"{file}: no column for the {key}; found {named_in_a_line(header)}. {way_out}")
+        raise RatingsError.missing(f"{file}: no column for the {key}; found {named_in_a_line(header)}. {way_out}")
     return ""
 
 
@@ -349,14 +355,16 @@ def _one_chosen(row: Mapping[str, Any], options: Mapping[str, str], answer: str,
         try:
             chosen += _chosen_in(json.loads(text))
         except (ValueError, RecursionError) as error:
-            raise RatingsError(f"{place}: the answer is not JSON: {quoted(text)}") from error
+            raise RatingsError.malformed(f"{place}: the answer is not JSON: {quoted(text)}") from error
     words = [name for name, text in zip(options, written, strict=False) if text.lower() not in _MARKS and not chosen]
     words = [name for name in words if _entry(row, name)[:1] not in ("[", "{")]
     if len(words) > 1:
-        raise RatingsError(f"{place}: found several answers, of {', '.join(words)}; say which: --answer-column NAME")
+        raise RatingsError.conflict(
+            f"{place}: found several answers, of {', '.join(words)}; say which: --answer-column NAME"
+        )
     chosen += [_entry(row, name) for name in words]
     if len(chosen) > 1:
-        raise RatingsError(
+        raise RatingsError.conflict(
             f"{place}: found {first_and_more(chosen, 3)} chosen of the options, expected one; leave the row out, or "
             "mend it"
         )
@@ -385,7 +393,7 @@ def _short(rating: Rating) -> Rating:
         ("question", rating.question),
     ):
         if len(entry) > LONGEST:
-            raise RatingsError(
+            raise RatingsError.too_many(
                 f"{rating.place}: the {name} has {len(entry):,} characters, expected {LONGEST:,} or fewer"
             )
     return rating
@@ -409,9 +417,9 @@ def _from_json(text: str, file: Path, named: Mapping[str, str]) -> Iterator[Rati
         is_lines = text.lstrip()[:1] == "{" and len(lines) > 1 and lines[0].rstrip().endswith("}")
         tasks = [json.loads(line) for line in lines] if is_lines else json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RatingsError(f"{file}: not JSON: {' '.join(str(error).split())[:200]}") from error
+        raise RatingsError.malformed(f"{file}: not JSON: {' '.join(str(error).split())[:200]}") from error
     if not isinstance(tasks, list):
-        raise RatingsError(
+        raise RatingsError.wrong_type(
             f"{file}: expected a list of tasks, as Label Studio exports them; found {type(tasks).__name__}"
         )
     are_rows = [isinstance(task, dict) and not {"data", "annotations"} & task.keys() for task in tasks]
@@ -428,10 +436,10 @@ def _label_studio(tasks: Sequence[Any], file: Path, wanted: str | None) -> Itera
         place = f"{file}, task {order}"
         data = task.get("data") if isinstance(task, dict) else None
         if not isinstance(data, dict):
-            raise RatingsError(f"{place}: no data; export from Label Studio as JSON, not as JSON-MIN")
+            raise RatingsError.missing(f"{place}: no data; export from Label Studio as JSON, not as JSON-MIN")
         item = next((str(data[name]) for name in ("item", "id", "image") if data.get(name)), "")
         if not item:
-            raise RatingsError(f"{place}: its data name no item; expected a field called item, id or image")
+            raise RatingsError.missing(f"{place}: its data name no item; expected a field called item, id or image")
         for annotation in _mappings(task.get("annotations"), "annotations", place):
             if not annotation.get("was_cancelled"):
                 yield from _choices(annotation, item, place, wanted)
@@ -442,7 +450,7 @@ def _mappings(mappings: Any, name: str, place: str) -> Sequence[Mapping[str, Any
     if not mappings:
         return ()
     if not isinstance(mappings, list) or not all(isinstance(mapping, dict) for mapping in mappings):
-        raise RatingsError(f"{place}: its {name} are not a list of mappings, as Label Studio writes them")
+        raise RatingsError.wrong_type(f"{place}: its {name} are not a list of mappings, as Label Studio writes them")
     return mappings
 
 
@@ -450,7 +458,7 @@ def _choices(annotation: Mapping[str, Any], item: str, place: str, wanted: str |
     by = annotation.get("completed_by")
     rater = str(by.get("id") or by.get("email") or "") if isinstance(by, dict) else str(by or "")
     if not rater:
-        raise RatingsError(f"{place}: an annotation does not say by whom (completed_by)")
+        raise RatingsError.missing(f"{place}: an annotation does not say by whom (completed_by)")
     made: dict[str, list[str]] = {}
     for result in _mappings(annotation.get("result"), "result", place):
         value, control = result.get("value"), str(result.get("from_name") or "")
@@ -458,10 +466,10 @@ def _choices(annotation: Mapping[str, Any], item: str, place: str, wanted: str |
         if chosen and isinstance(chosen, list) and wanted in (None, control):
             made[control] = [*made.get(control, []), *map(str, chosen)]
     if len(made) > 1:
-        raise RatingsError(f"{place}: found choices of {', '.join(made)}; say which: --answer-column NAME")
+        raise RatingsError.conflict(f"{place}: found choices of {', '.join(made)}; say which: --answer-column NAME")
     for own in made.values():
         if len(own) > 1:
-            raise RatingsError(
+            raise RatingsError.conflict(
                 f"{place}: found {first_and_more(own, 3)} chosen, expected one; leave it out, or mend it"
             )
         seconds = _seconds(str(annotation.get("lead_time")))

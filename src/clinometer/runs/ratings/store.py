@@ -248,7 +248,7 @@ def draw_items(
         An unknown concept or kind of strata, or a run without images or without readings.
     """
     if strata not in get_args(Strata):
-        raise RatingsError(f"expected one of {', '.join(get_args(Strata))}, found {strata!r}", field="strata")
+        raise RatingsError.expected_one_of(get_args(Strata), strata, field="strata")
     rng = np.random.default_rng([seed, 20])
     pool = ratable_images(run, rated, concepts)
     items: list[DrawnItem] = []
@@ -287,7 +287,9 @@ def draw_pairs(run: Run, rated: Rated, pairs: int, *, concepts: Collection[str] 
     own = {str(concept): images for concept, images in pool[pool.concept != ""].groupby("concept", sort=False)}
     names = list(own)
     if len(names) < 2:
-        raise RatingsError(f"{run.url}: pairs are of two concepts, and it has images of {len(names)}", field="pairs")
+        raise RatingsError.too_few(
+            f"{run.url}: pairs are of two concepts, and it has images of {len(names)}", field="pairs"
+        )
     items: dict[str, DrawnItem] = {}
     for _ in range(20 * pairs):  # a pair that was drawn before is drawn anew
         at = len(items) % len(names)
@@ -333,9 +335,11 @@ def ratable_images(run: Run, rated: Rated, concepts: Collection[str] = ()) -> pd
     for name in concepts:
         if name not in names:
             hint = did_you_mean(name, names)
-            raise RatingsError(f"{run.url} has no images of {name!r}{'; ' if hint else ''}{hint}", field="concept")
+            raise RatingsError.unknown_name(
+                f"{run.url} has no images of {name!r}{'; ' if hint else ''}{hint}", field="concept"
+            )
     if pool.empty:
-        raise RatingsError(f"{run.url}: it has no images to rate")
+        raise RatingsError.too_few(f"{run.url}: it has no images to rate")
     return pool[pool.concept.isin(concepts)] if concepts else pool
 
 
@@ -354,7 +358,9 @@ def _strata(run: Run, rated: Rated, pool: pd.DataFrame, strata: Strata) -> Itera
         return
     readings, (a, b) = readings_of(run, rated).get(MEAN), rated.groups
     if readings is None:
-        raise RatingsError(f"{run.url}: no encoder has read its images; give --strata concept, or score it first")
+        raise RatingsError.incomplete(
+            f"{run.url}: no encoder has read its images; give --strata concept, or score it first"
+        )
     read = pool.assign(read=[a if readings[identifier] else b for identifier in pool.id])
     for (concept, group), stratum in read.groupby(["concept", "read"], sort=False):
         yield f"{concept}, read as {group}", stratum

@@ -350,12 +350,12 @@ def validated_errors(errors: Mapping[str, np.ndarray], design: ClassificationDes
     """Check shapes; an image with an error that is not finite where its class was measured is left out whole."""
     classes = len(design.a) + len(design.b)
     if list(design.noise_samples) != sorted(set(design.noise_samples)) or not design.noise_samples:
-        raise InvalidInputError(f"noise_samples: expected rising numbers, found {design.noise_samples}")
+        raise InvalidInputError.out_of_range(f"noise_samples: expected rising numbers, found {design.noise_samples}")
     by_group = {}
     for group in design.groups:
         values = np.asarray(errors.get(group, np.empty((0, classes, design.noise_samples[-1]))))
         if values.ndim != 3 or values.shape[1] != classes or values.shape[2] < design.noise_samples[-1]:
-            raise InvalidInputError(
+            raise InvalidInputError.wrong_shape(
                 f"errors of group {group!r}: expected (images × {classes} classes × at least "
                 f"{design.noise_samples[-1]} trials), found {values.shape}"
             )

@@ -74,7 +74,7 @@ def denoiser_of(generator: Generator) -> Denoiser:
         It draws images and no more: a folder, or an adapter without ``denoiser``.
     """
     if not offers(generator, Denoises):
-        raise ModelError(
+        raise ModelError.unsupported(
             f"{generator.card.name}: it gives no access to its denoiser, so it cannot classify; expected a diffusers "
             "pipeline (--model DIRECTORY or OWNER/NAME) or a plug-in with a method denoiser()"
         )
@@ -182,7 +182,7 @@ def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.nda
     """
     unfinished = [part for part in run.parts if not run.directory.exists(part_name(CLASSIFICATIONS, part))]
     if unfinished:
-        raise RunNotFoundError(
+        raise RunNotFoundError.incomplete(
             f"{run.url}: {len(unfinished)} of {len(run.parts)} parts are not classified; give the audit's command again"
         )
     place = {sample.id: order for order, sample in enumerate(run.plan)}

@@ -57,7 +57,7 @@ def read_counts(file: Path) -> dict[Key, int]:
     """
     if not file.is_file():
         found = "a folder" if file.is_dir() else "no such file"
-        raise ImportManifestError(f"{file}: {found}; give a CSV file with the columns concept, group, n")
+        raise ImportManifestError.unreadable(f"{file}: {found}; give a CSV file with the columns concept, group, n")
     counts: dict[Key, int] = {}
     lines: dict[Key, int] = {}
     for line, record in read_csv(file, _check_fields):
@@ -67,15 +67,15 @@ def read_counts(file: Path) -> dict[Key, int]:
         setting = "" if setting in MISSING else setting
         for field, text in (("concept", concept), ("group", group)):
             if not text or text in MISSING:
-                raise ImportManifestError(f"{file.name}, line {line}, {field}: it is empty; name it")
+                raise ImportManifestError.missing(f"{file.name}, line {line}, {field}: it is empty; name it")
         key = (concept, setting, group)
         if key in lines:
             named = ", ".join(filter(None, (concept, group, setting)))
-            raise ImportManifestError(
+            raise ImportManifestError.duplicate(
                 f"{file.name}, line {line}: {named} was counted in line {lines[key]}; add the two, or leave one out"
             )
         if len(counts) == MOST_CELLS:
-            raise ImportManifestError(f"{file.name}: more than {MOST_CELLS:,} rows; divide it")
+            raise ImportManifestError.too_many(f"{file.name}: more than {MOST_CELLS:,} rows; divide it")
         lines[key], counts[key] = line, _whole(record["n"], f"{file.name}, line {line}, n")
     _require_complete(file.name, counts, lines)
     return counts
@@ -85,54 +85,58 @@ def _check_fields(name: str, fields: Sequence[str]) -> None:
     found = f"{name}, line 1: found the columns {named_in_a_line(fields)}"
     if unknown := [field for field in fields if field not in COLUMNS]:
         if {"group", "n"}.isdisjoint(fields) and "concept" in fields and len(unknown) > 1:
-            raise ImportManifestError(
+            raise ImportManifestError.unknown_name(
                 f"{found}; make a row of each number: concept, {quoted(unknown[0])} as its group, and n"
             )
         meant = unknown[0].lower()
         meant = "n" if meant in ("count", "counts", "number", "frequency", "freq", "images") else meant
         hint = f"; rename it to {meant}" if meant in COLUMNS and meant not in fields else ""
-        raise ImportManifestError(
+        raise ImportManifestError.unknown_name(
             f"{found}; {quoted(unknown[0])} means nothing here: expected concept, group, n and, where something was "
             f"varied, setting{hint}"
         )
     if lacking := [field for field in COLUMNS[:3] if field not in fields]:
-        raise ImportManifestError(f"{found}; {lacking[0]} is missing: expected concept, group, n")
+        raise ImportManifestError.missing(f"{found}; {lacking[0]} is missing: expected concept, group, n")
     if len(set(fields)) < len(fields):
-        raise ImportManifestError(f"{found}; a column is there twice: remove one")
+        raise ImportManifestError.duplicate(f"{found}; a column is there twice: remove one")
 
 
 def _whole(text: object, place: str) -> int:
     """Read a number of images."""
     written = str(text or "").strip()
     if written in MISSING:
-        raise ImportManifestError(
+        raise ImportManifestError.missing(
             f"{place}: {quoted(text)} says that the number is missing; where none was counted, say 0"
         )
     if _THOUSANDS.fullmatch(written):
-        raise ImportManifestError(f"{place}: found {quoted(text)}; write it without marks between thousands")
+        raise ImportManifestError.malformed(f"{place}: found {quoted(text)}; write it without marks between thousands")
     whole, point, rest = written.partition(".")
     try:  # a column in which one entry is missing is written as 74.0
         number = int(whole if point and rest and not rest.strip("0") else written)
     except ValueError:
         share = "; of a share give the number of images that it is of" if re.search(r"%|^0?[.,]\d", written) else ""
-        raise ImportManifestError(f"{place}: found {quoted(text)}, expected a whole number of images{share}") from None
+        raise ImportManifestError.wrong_type(
+            f"{place}: found {quoted(text)}, expected a whole number of images{share}"
+        ) from None
     if not 0 <= number <= MOST:
-        raise ImportManifestError(f"{place}: found {number}, expected 0 to {MOST:,} images")
+        raise ImportManifestError.out_of_range(f"{place}: found {number}, expected 0 to {MOST:,} images")
     return number
 
 
 def _require_complete(name: str, counts: dict[Key, int], lines: dict[Key, int]) -> None:
     """Refuse a table without counts, with one group, or that leaves out a group of some concept and setting."""
     if not counts:
-        raise ImportManifestError(f"{name}: it holds no counts; expected a row for every concept and group")
+        raise ImportManifestError.too_few(f"{name}: it holds no counts; expected a row for every concept and group")
     groups = list(dict.fromkeys(group for *_, group in counts))
     if len([group for group in groups if group != DISCARDED]) < 2:
-        raise ImportManifestError(f"{name}, group: found {', '.join(groups)}; expected two groups or more")
+        raise ImportManifestError.too_few(f"{name}, group: found {', '.join(groups)}; expected two groups or more")
     concepts = list(dict.fromkeys(concept for concept, *_ in counts))
     settings = list(dict.fromkeys(setting for _, setting, _ in counts))
     if "" in settings and len(settings) > 1:
         line = next(lines[key] for key in counts if not key[1])
-        raise ImportManifestError(f"{name}, line {line}, setting: it is empty, and other rows have one; name it")
+        raise ImportManifestError.missing(
+            f"{name}, line {line}, setting: it is empty, and other rows have one; name it"
+        )
     _refuse_sums(name, counts, concepts)
     for concept in concepts:
         for setting in settings:
@@ -140,7 +144,7 @@ def _require_complete(name: str, counts: dict[Key, int], lines: dict[Key, int]) 
                 at = f", setting {setting}" if setting else ""
                 if near := [each for each in concepts if each != concept and each.casefold() == concept.casefold()]:
                     at += f", which is beside {near[0]}: write it in one way"
-                raise ImportManifestError(
+                raise ImportManifestError.missing(
                     f"{name}, concept {concept}{at}: no row of group {first_and_more(missing, 3)}; where none was "
                     "counted, say 0"
                 )
@@ -161,7 +165,7 @@ def _refuse_sums(name: str, counts: dict[Key, int], concepts: Sequence[str]) -> 
             others[setting, group] = others.get((setting, group), 0) + n
     own = {(setting, group): n for (concept, setting, group), n in counts.items() if concept == sums[0]}
     if own == others:
-        raise ImportManifestError(f"{name}, concept {sums[0]}: it is the sum of the other rows; leave it out")
+        raise ImportManifestError.conflict(f"{name}, concept {sums[0]}: it is the sum of the other rows; leave it out")
 
 
 def suite_of_counts(file: Path, counts: dict[Key, int]) -> CountsSuite:

@@ -91,7 +91,7 @@ def _landmarker(name: str) -> FaceLandmarker:
     """Return what finds landmarks, which must be the same in every process."""
     found = load_landmarker()
     if found is None or found.name != name:
-        raise ModelError(
+        raise ModelError.mismatch(
             f"landmarks of faces: found {found.name if found else 'none'} where images are read, expected {name}; on "
             f"every machine give the same: {EXTRA}"
         )
@@ -294,7 +294,9 @@ class DlibLandmarker:
         with predictor.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         if digest != PREDICTOR_SHA256:
-            raise ModelError(f"{predictor.name}: it is not the file that was expected; install it anew: {EXTRA}")
+            raise ModelError.mismatch(
+                f"{predictor.name}: it is not the file that was expected; install it anew: {EXTRA}"
+            )
         self.name = f"dlib {dlib.__version__}, 68 landmarks {PREDICTOR_SHA256[:8]}"
         self._detect = dlib.get_frontal_face_detector()
         self._predict = dlib.shape_predictor(str(predictor))

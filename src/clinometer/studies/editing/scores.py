@@ -143,14 +143,16 @@ def editing_study(
     groups = np.asarray(groups)
     n, cells = len(groups), (len(groups), len(design.professions), len(design.strengths))
     if groups.ndim != 1 or (n and not (groups.min() >= 0 and groups.max() < len(design.groups))):
-        raise InvalidInputError(f"groups: expected (n,) positions among {len(design.groups)} groups")
+        raise InvalidInputError.wrong_shape(
+            f"expected (n,) positions among {len(design.groups)} groups", field="groups"
+        )
     expected = {"before": (n,), "after": cells}
     for name, shape in expected.items():
         for owner, own_shape in [("faces", getattr(faces, name).shape)] + [
             (reading.encoder, getattr(reading, name).shape[:-1]) for reading in readings
         ]:
             if own_shape != shape:
-                raise InvalidInputError(f"{owner}: {name}: expected shape {shape}, found {own_shape}")
+                raise InvalidInputError.wrong_shape(f"{owner}: {name}: expected shape {shape}, found {own_shape}")
     lost = np.zeros((len(groups), len(design.professions), len(design.strengths)), bool) if missing is None else missing
     labels = None if batches is None else within_groups(groups, batches)
     study = _EditingStudy(groups, design, n_permutations, n_resamples, seed, lost, labels)
@@ -459,7 +461,9 @@ def planted_order(
     rows = []
     for reading in readings:
         if len(reading.before) != len(groups):
-            raise InvalidInputError(f"{reading.encoder}: expected {len(groups)} portraits, found {len(reading.before)}")
+            raise InvalidInputError.wrong_shape(
+                f"{reading.encoder}: expected {len(groups)} portraits, found {len(reading.before)}"
+            )
         flipped, _ = flips(read_gender(reading.before), read_gender(reading.after))
         for s, strength in enumerate(design.strengths):
             by_group = [flipped[groups == g][:, places, s] for g in range(len(design.groups))]

@@ -62,7 +62,9 @@ def edit(run: Run, generator: Generator, progress: Progress) -> None:
 
 def _editor(generator: Generator) -> Editor:
     if not offers(generator, Edits):
-        raise ModelError(f"{generator.card.name}: it draws images but edits none; expected a model that does")
+        raise ModelError.unsupported(
+            f"{generator.card.name}: it draws images but edits none; expected a model that does"
+        )
     return generator.editor()
 
 
@@ -400,7 +402,7 @@ class Editing(Study[EditingSuite]):
         """Refuse a generator that cannot edit, or not at several strengths, before anything is drawn."""
         editor = _editor(generator)
         if len(suite.strengths) > 1 and offers(editor, NamesStrength) and not editor.names_strength:
-            raise ModelError(
+            raise ModelError.unsupported(
                 f"{generator.card.name}: its edits have no strength, found {len(suite.strengths)} strengths in suite "
                 f"{suite.name}; expected one: copy the suite, with one number under strengths"
             )

@@ -98,7 +98,9 @@ def compare_leanings(
         Encoders or, where paired, counts of images that differ between the runs.
     """
     if until_decided and not paired:
-        raise InvalidInputError("until_decided: images drawn until decided are compared in pairs only")
+        raise InvalidInputError.unsupported(
+            "images drawn until decided are compared in pairs only", field="until_decided"
+        )
     pairs = (first, second) if paired else None
     first, second, lost = make_comparable(first, second, design, paired=paired)
     checks = [reader_checks(run, design, confidence=confidence) for run in (first, second)]

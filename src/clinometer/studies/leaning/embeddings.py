@@ -586,7 +586,7 @@ def own_embeddings(run: Run, suite: LeaningSuite) -> list[EncoderEmbeddings]:
     """
     for name in run.own_encoder_cards:
         if not (run.vectors.has_texts(name) or all(run.vectors.has(name, part) for part in run.parts)):
-            raise RunNotFoundError(
+            raise RunNotFoundError.incomplete(
                 f"{run.url}: what {name} embedded is not complete; give the command that began the run again"
             )
     own = []

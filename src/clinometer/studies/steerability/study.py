@@ -150,12 +150,12 @@ class Steerability(Study[SteerabilitySuite]):
     def check_rounds(self, suite: SteerabilitySuite, labelled: bool) -> None:
         """Refuse more than two groups, and readers whose errors nobody knows while pictures are drawn."""
         if len(suite.groups) > 2:
-            raise SuiteError(
+            raise SuiteError.unsupported(
                 f"suite {suite.name}: {len(suite.groups)} groups, and --until follows the gap between two; give a "
                 "number of --images"
             )
         if not labelled:
-            raise InvalidInputError(
+            raise InvalidInputError.missing(
                 f"suite {suite.name}: no gap is decided while nobody knows how often the reader errs; give labelled "
                 "pictures with --reader NAME --truth FILE, or leave --until out",
                 field="until",

@@ -98,7 +98,7 @@ def new_task(
 def _make(request: Request, form: TaskForm) -> str:
     runs: list[api.Run] = [request.app.state.runs.get(identifier).run for identifier in form.run]
     if not runs:
-        raise RatingsError("Choose at least one run.")
+        raise RatingsError.too_few("Choose at least one run.")
     others = tuple(dict.fromkeys(line.strip() for line in form.other.splitlines() if line.strip()))
     spec = TaskSpec(
         form.title, form.question, answers_for(runs, others), form.raters, form.items, form.repeats / 100,

@@ -333,7 +333,7 @@ def add_demo(engine: Engine, runs: Sequence[Run]) -> str:
             return task_id
         run = next((run for run in runs if run.is_scored and readings_of(run, rated_of(run))), None)
         if run is None:
-            raise RatingsError("--demo: no run that an encoder has read; make one first: clinometer audit")
+            raise RatingsError.too_few("--demo: no run that an encoder has read; make one first: clinometer audit")
         spec = TaskSpec(TITLE, "Whom does the picture show?", answers_for([run]), raters_each=WANTED, repeats=0.1)
         task = make_task(session, spec, draw_from([run], 4, strata="reading", attention=4))
         token = invite(session, task)

@@ -58,11 +58,15 @@ class TaskSpec:
     def __post_init__(self) -> None:
         names = [name for name, _ in self.answers]
         if not 2 <= len(names) <= MOST_ANSWERS or len(set(names)) < len(names):
-            raise RatingsError(f"answers: expected 2 to {MOST_ANSWERS} different ones, found {', '.join(names)}")
+            raise RatingsError.out_of_range(
+                f"answers: expected 2 to {MOST_ANSWERS} different ones, found {', '.join(names)}"
+            )
         if self.raters_each < 1 or self.items_each < 0 or not 0 <= self.repeats <= 1:
-            raise RatingsError("raters, items, repeats: expected at least 1 rater, and repeats from 0 to 1")
+            raise RatingsError.out_of_range(
+                "raters, items, repeats: expected at least 1 rater, and repeats from 0 to 1"
+            )
         if not self.question.strip():
-            raise RatingsError("question: expected what the raters are asked, found nothing")
+            raise RatingsError.missing("question: expected what the raters are asked, found nothing")
 
 
 def answers_for(runs: Sequence[Run], others: Sequence[str] = OTHER_ANSWERS) -> tuple[tuple[str, str], ...]:
@@ -75,7 +79,9 @@ def answers_for(runs: Sequence[Run], others: Sequence[str] = OTHER_ANSWERS) -> t
     """
     pairs = {rated_of(run).groups for run in runs}
     if len(pairs) > 1:
-        raise RatingsError(f"runs: expected suites that compare the same groups, found {sorted(pairs)}")
+        raise RatingsError.mismatch(
+            f"expected suites that compare the same groups, found {sorted(pairs)}", field="runs"
+        )
     suite, third = runs[0].suite, rated_of(runs[0]).third
     groups = [*pairs.pop(), *([third] if third else [])]
     if third and tuple(others) == OTHER_ANSWERS:
@@ -133,7 +139,7 @@ def task_of(session: Session, identifier: str) -> Task:
     """
     task = session.get(Task, identifier)
     if task is None:
-        raise RatingsError(f"there is no task {identifier!r}; the page of ratings lists all of them")
+        raise RatingsError.not_found(f"there is no task {identifier!r}; the page of ratings lists all of them")
     return task
 
 
@@ -219,7 +225,7 @@ def counted(
         raters = session.scalars(_chosen(task, rater, simulated=simulated)).all()
         if not raters and (rater or simulated):
             found = ", ".join(session.scalars(select(Rater.name).where(Rater.task_id == identifier)).all()[:8])
-            raise RatingsError(
+            raise RatingsError.not_found(
                 f"task {identifier} has no {'simulated raters' if simulated else f'rater {rater!r}'}; "
                 f"found {found or 'none'}"
             )
@@ -314,7 +320,7 @@ def invite(session: Session, task: Task, *, days: float = 30, raters_most: int =
         It would expire at once.
     """
     if not 0 < days <= 3650:
-        raise RatingsError(f"days: expected a number above 0, at most 3650, found {days:g}")
+        raise RatingsError.out_of_range(f"expected a number above 0, at most 3650, found {days:g}", field="days")
     token = new_token()
     expires = now() + timedelta(days=days)
     session.add(Invitation(task_id=task.id, hash=hash_of(token), expires=expires, raters_most=raters_most))

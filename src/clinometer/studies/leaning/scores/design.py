@@ -60,12 +60,12 @@ class Design:
 
     def __post_init__(self) -> None:
         if not self.targets:
-            raise InvalidInputError("targets: expected at least one")
+            raise InvalidInputError.too_few("targets: expected at least one")
         if self.axes or self.cells:
             if wrong := wrong_product(self.axes, self.cells, self.groups):
-                raise InvalidInputError(wrong)
+                raise InvalidInputError.duplicate(wrong)
             if self.a or self.b or self.third:
-                raise InvalidInputError(
+                raise InvalidInputError.conflict(
                     f"a, b, third: found {self.a!r}, {self.b!r}, {self.third!r} beside axes; two cells may differ on "
                     "several axes at once, so leave them empty: every axis is measured by itself"
                 )
@@ -73,9 +73,11 @@ class Design:
         for role in ("a", "b", "third"):
             group = getattr(self, role)
             if group not in self.groups and not (role == "third" and group is None):
-                raise InvalidInputError(f"{role}: no group named {group!r}; groups are {', '.join(self.groups)}")
+                raise InvalidInputError.unknown_name(
+                    f"{role}: no group named {group!r}; groups are {', '.join(self.groups)}"
+                )
         if self.a == self.b or self.third in (self.a, self.b):
-            raise InvalidInputError("a, b, third: expected different groups")
+            raise InvalidInputError.duplicate("a, b, third: expected different groups")
 
     def index(self, group: str) -> int:
         """Find the position of a group on the last axis of the tensor of mean cosines."""
@@ -214,10 +216,12 @@ def layout_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, targets:
         the encoder.
     """
     if not encoders:
-        raise InvalidInputError("encoders: expected at least one")
+        raise InvalidInputError.too_few("expected at least one", field="encoders")
     names = [embeddings.encoder for embeddings in encoders]
     if len(set(names)) < len(names) or "mean" in names:
-        raise InvalidInputError(f"encoders: expected different names, none of them 'mean', found {', '.join(names)}")
+        raise InvalidInputError.duplicate(
+            f"expected different names, none of them 'mean', found {', '.join(names)}", field="encoders"
+        )
     layouts = [_check_layout(embeddings, design, targets) for embeddings in encoders]
     first = next((lay for lay, e in zip(layouts, encoders, strict=True) if e.reads_text), layouts[0])
     for layout, embeddings in zip(layouts, encoders, strict=True):
@@ -226,7 +230,7 @@ def layout_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, targets:
             first.target_sizes,
             first.prompt_sizes,
         ):
-            raise InvalidInputError(
+            raise InvalidInputError.mismatch(
                 f"encoder {embeddings.encoder}: not the same numbers of images or words as the others"
             )
     return first
@@ -235,20 +239,22 @@ def layout_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, targets:
 def _check_layout(embeddings: EncoderEmbeddings, design: Design, targets: bool) -> Layout:
     where = f"encoder {embeddings.encoder}"
     if len(embeddings.target_images) != len(design.targets):
-        raise InvalidInputError(
+        raise InvalidInputError.wrong_shape(
             f"{where}: images of {len(embeddings.target_images)} targets, expected {len(design.targets)}"
         )
     for kind in ("group_images", "group_words", "group_texts"):
         by_group = getattr(embeddings, kind)
         missing = [] if by_group is None else [group for group in design.groups if group not in by_group]
         if missing:
-            raise InvalidInputError(f"{where}, {kind}: nothing for group {', '.join(missing)}")
+            raise InvalidInputError.missing(f"{where}, {kind}: nothing for group {', '.join(missing)}")
     by_target = zip(design.targets, embeddings.target_images, strict=True) if targets else ()
     of_targets = ((f"target {target.name!r}", images) for target, images in by_target)
     named = chain(of_targets, _named_arrays(embeddings, design))
     dims = {array.shape[1] for name, array in named if _check_array(f"{where}, {name}", array)}
     if len(dims) > 1:
-        raise InvalidInputError(f"{where}: embeddings of different dimensions: {', '.join(map(str, sorted(dims)))}")
+        raise InvalidInputError.wrong_shape(
+            f"{where}: embeddings of different dimensions: {', '.join(map(str, sorted(dims)))}"
+        )
     _check_texts(embeddings, design, where)
     words = embeddings.group_words
     return Layout(
@@ -266,10 +272,12 @@ def _check_batches(embeddings: EncoderEmbeddings, design: Design, where: str) ->
     """Return the batches of all targets; nothing where none has two images."""
     batches = embeddings.target_batches or ()
     if batches and len(batches) != len(design.targets):
-        raise InvalidInputError(f"{where}: batches of {len(batches)} targets, expected {len(design.targets)}")
+        raise InvalidInputError.wrong_shape(
+            f"{where}: batches of {len(batches)} targets, expected {len(design.targets)}"
+        )
     for target, labels, size in zip(design.targets, batches, sizes_of(embeddings.target_images), strict=False):
         if np.shape(labels) != (size,):
-            raise InvalidInputError(
+            raise InvalidInputError.wrong_shape(
                 f"{where}, target {target.name!r}: batches of shape {np.shape(labels)}, expected one of each of its "
                 f"{size} images"
             )
@@ -285,7 +293,9 @@ def check_target(embeddings: EncoderEmbeddings, design: Design, t: int, images: 
     _check_array(f"{where}, target {design.targets[t].name!r}", images, first)
     dims = {images.shape[1], *(array.shape[1] for _, array in _named_arrays(embeddings, design) if len(array))}
     if len(images) and len(dims) > 1:
-        raise InvalidInputError(f"{where}: embeddings of different dimensions: {', '.join(map(str, sorted(dims)))}")
+        raise InvalidInputError.wrong_shape(
+            f"{where}: embeddings of different dimensions: {', '.join(map(str, sorted(dims)))}"
+        )
 
 
 def _named_arrays(embeddings: EncoderEmbeddings, design: Design) -> Iterator[tuple[str, np.ndarray]]:
@@ -304,29 +314,35 @@ def _named_arrays(embeddings: EncoderEmbeddings, design: Design) -> Iterator[tup
 def _check_array(where: str, array: np.ndarray, first: int = 0) -> bool:
     """Refuse what no cosine can take; tell whether there is a row at all. ``first`` : the number of its first row."""
     if array.ndim != 2:
-        raise InvalidInputError(f"{where}: expected embeddings (vectors × dim), found {array.ndim} dimensions")
+        raise InvalidInputError.wrong_shape(
+            f"{where}: expected embeddings (vectors × dim), found {array.ndim} dimensions"
+        )
     if not np.isfinite(array).all():
         row = first + int(np.argmin(np.isfinite(array).all(axis=1)))
-        raise InvalidInputError(f"{where}: row {row} holds NaN or infinity; encode it again or leave the image out")
+        raise InvalidInputError.not_finite(
+            f"{where}: row {row} holds NaN or infinity; encode it again or leave the image out"
+        )
     if not array.any(axis=1).all():
         row = first + int(np.argmin(array.any(axis=1)))
-        raise InvalidInputError(f"{where}: row {row} is a zero vector; a cosine needs non-zero vectors")
+        raise InvalidInputError.not_finite(f"{where}: row {row} is a zero vector; a cosine needs non-zero vectors")
     return len(array) > 0
 
 
 def _check_texts(embeddings: EncoderEmbeddings, design: Design, where: str) -> None:
     """Require one text per target, and one per attribute prompt."""
     if embeddings.target_texts is not None and len(embeddings.target_texts) != len(design.targets):
-        raise InvalidInputError(f"{where}: {len(embeddings.target_texts)} target texts, expected {len(design.targets)}")
+        raise InvalidInputError.wrong_shape(
+            f"{where}: {len(embeddings.target_texts)} target texts, expected {len(design.targets)}"
+        )
     for group in design.groups:
         n_prompts = len(embeddings.group_images[group])
         for kind, entries in (("pairs", design.pairs.get(group)), ("prompts", design.prompts.get(group))):
             if entries is not None and len(entries) != n_prompts:
-                raise InvalidInputError(
+                raise InvalidInputError.wrong_shape(
                     f"design, {kind} of group {group!r}: {len(entries)}, but it has {n_prompts} prompts"
                 )
         if embeddings.group_texts is not None and len(embeddings.group_texts[group]) != n_prompts:
-            raise InvalidInputError(f"{where}: prompts of group {group!r}: expected {n_prompts} texts")
+            raise InvalidInputError.wrong_shape(f"{where}: prompts of group {group!r}: expected {n_prompts} texts")
 
 
 def _slices(counts: Sequence[int]) -> tuple[slice, ...]:
@@ -385,11 +401,13 @@ def check_settings(
     """
     for name, number, least in (("n_resamples", n_resamples, 1), ("n_permutations", n_permutations, 0)):
         if number < least:
-            raise InvalidInputError(f"{name}: expected at least {least}, found {number}")
+            raise InvalidInputError.out_of_range(f"{name}: expected at least {least}, found {number}")
     if not 0 < confidence < 1:
-        raise InvalidInputError(f"confidence: expected a number between 0 and 1, found {confidence}")
+        raise InvalidInputError.out_of_range(
+            f"expected a number between 0 and 1, found {confidence}", field="confidence"
+        )
     if seed < 0:
-        raise InvalidInputError(f"seed: expected 0 or more, found {seed}")
+        raise InvalidInputError.out_of_range(f"expected 0 or more, found {seed}", field="seed")
     return DrawSettings(n_resamples, n_permutations, seed, confidence, store=store)
 
 

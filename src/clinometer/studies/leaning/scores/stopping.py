@@ -230,11 +230,13 @@ def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design, compon
     layout = layout_of(encoders, design)
     readers = [encoder for encoder in encoders if encoder.reads_text]
     if not readers:
-        raise InvalidInputError("encoders: none reads text, so no concept can be decided; name a dual encoder")
+        raise InvalidInputError.unsupported(
+            "none reads text, so no concept can be decided; name a dual encoder", field="encoders"
+        )
     study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, CONFIDENCE))
     a, b = study.pair
     if not (layout.image_counts[a] and layout.image_counts[b]):
-        raise InvalidInputError("group_images: a group of the pair has no image, so no concept can be decided")
+        raise InvalidInputError.too_few("group_images: a group of the pair has no image, so no concept can be decided")
     view = linear_views(readers, study)[0]
     weights = pair_weights(study, COMPONENTS[component], a, b)
 
@@ -245,7 +247,9 @@ def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design, compon
     span = np.concatenate([leaning(view.own[g]) for g in (a, b)])
     span = span[np.isfinite(span)]  # a group of one image has no other to compare it with
     if len(span) == 0 or span.min() == span.max():
-        raise InvalidInputError("group_images: the images of the pair do not differ, so no concept can be decided")
+        raise InvalidInputError.undefined(
+            "group_images: the images of the pair do not differ, so no concept can be decided"
+        )
     texts = view.targets.point[:, [ITP, TT]]
     return ImageLeanings(
         targets=[leaning(cosines) for cosines in view.image_cosines],
@@ -444,13 +448,13 @@ def paired_evidence(
     """
     both = image_leanings(first, design, component), image_leanings(second, design, component)
     if len({tuple(map(len, run.targets)) for run in both}) > 1:
-        raise InvalidInputError("paired: the runs have different numbers of images; pair them")
+        raise InvalidInputError.mismatch("paired: the runs have different numbers of images; pair them")
     one, other = both
     constants = (other.constants - one.constants).tolist()
     leanings = [(y - x, c) for x, y, c in zip(one.targets, other.targets, constants, strict=True)]
     span = other.span[0] - one.span[1], other.span[1] - one.span[0]
     if one.layout.prompt_sizes != other.layout.prompt_sizes:
-        raise InvalidInputError("paired: the runs have different numbers of attribute images; pair them")
+        raise InvalidInputError.mismatch("paired: the runs have different numbers of attribute images; pair them")
     of_0, of_middle = (item_differences(*each) for each in zip(one.influences, other.influences, strict=True))
     margins = [margin for run in both if (margin := run.margin_around_middle(design.margin)) is not None]
     middle = other.middle - one.middle, min(margins, default=None)

@@ -315,8 +315,8 @@ def gather(
     blanks: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for t, target in measured:
         if (size := len(target.views[0].image_cosines)) != layout.target_sizes[t]:
-            raise InvalidInputError(
-                f"measured: {size} images of target {layout.targets[t]!r}, expected {layout.target_sizes[t]}"
+            raise InvalidInputError.wrong_shape(
+                f"{size} images of target {layout.targets[t]!r}, expected {layout.target_sizes[t]}", field="measured"
             )
         blanks[t] = target.blanks
         for collector, seen in zip(collectors, target.views, strict=True):
@@ -326,7 +326,7 @@ def gather(
         for collector in collectors:
             collector.put_away(t)
     if missing := set(range(len(layout.targets))) - set(blanks):
-        raise InvalidInputError(f"measured: nothing of target {layout.targets[min(missing)]!r}")
+        raise InvalidInputError.missing(f"nothing of target {layout.targets[min(missing)]!r}", field="measured")
     own = [group_scores(encoder, layout) for encoder in encoders]
     own_words = [group_word_means(encoder, layout) for encoder in encoders]
     groups = _groups_as_targets(encoders, study, draws)

@@ -105,7 +105,7 @@ def t2iat_study_of(
     """
     names, by_number = list(design.concepts), dict(measured)
     if missing := [name for number, name in enumerate(names) if number not in by_number]:
-        raise InvalidInputError(f"measured: nothing of concept {missing[0]!r}")
+        raise InvalidInputError.missing(f"nothing of concept {missing[0]!r}", field="measured")
     mean, *seen = (
         {name: by_number[number][view] for number, name in enumerate(names)} for view in range(len(by_number[0]))
     )
