@@ -143,7 +143,7 @@ def load(
     _require_absent(no_scale, "there is no lora to scale; name one, or leave it out")
     chosen_device = resolve_device(device)
     precision = resolve_dtype(dtype, chosen_device)
-    worn = user_path(mitigation) if mitigation not in (None, "none") else None
+    file = user_path(mitigation) if mitigation not in (None, "none") else None
     if is_single_file(source):
         refused = {"device_map": device_map, "variant": variant, "trust_remote_code": trust_remote_code}
         _require_absent(refused, "a single file has no such choice; leave it out")
@@ -151,69 +151,45 @@ def load(
     else:
         _require_absent({"model_config": model_config}, "only a single safetensors file takes one; leave it out")
         checkpoint = locate(source, lambda repository, revision: download(repository, revision, variant, offline))
-        without = ("safety_checker",) if safety_checker == "off" else ()
-        pipeline = open_pipeline(
-            checkpoint,
-            dtype=precision,
-            variant=variant,
-            device_map=device_map,
-            trusted=trust_remote_code,
-            without=without,
-        )
-        origin = _origin([checkpoint, *connected_sources(checkpoint, offline)], variant, without)
-        origin = replace(origin, notes=origin.notes | unstated(checkpoint.path, pipeline))
-        worn = find_mitigation(checkpoint.path) if mitigation is None else worn
+        file = find_mitigation(checkpoint.path) if mitigation is None else file
+        pipeline, origin = _from_checkpoint(
+            checkpoint, precision, variant=variant, device_map=device_map, trusted=trust_remote_code,
+            without=("safety_checker",) if safety_checker == "off" else (), offline=offline,
+        )  # fmt: skip
     if scheduler is not None:
         pipeline.scheduler = replaced_scheduler(scheduler, pipeline)
     if safety_checker == "off" and getattr(pipeline, "safety_checker", None) is not None:
         pipeline.safety_checker = None
     settings: dict[str, Any] = {
-        "steps": steps,
-        "guidance_scale": guidance_scale,
-        "prior_steps": prior_steps,
-        "prior_guidance_scale": prior_guidance_scale,
-        "edit_steps": edit_steps,
-        "edit_guidance_scale": edit_guidance_scale,
-        "height": height,
-        "width": width,
-        "prefer": prefer,
+        "steps": steps, "guidance_scale": guidance_scale, "prior_steps": prior_steps,
+        "prior_guidance_scale": prior_guidance_scale, "edit_steps": edit_steps,
+        "edit_guidance_scale": edit_guidance_scale, "height": height, "width": width, "prefer": prefer,
         "negative_prompt": negative_prompt,
-    }
+    }  # fmt: skip
     chosen_settings(pipeline, **settings)  # what is refused is refused before the weights are moved
-    further: dict[str, Any] = {
-        name: True for name, is_on in (("compiled", compile), ("vae_tiling", vae_tiling)) if is_on
-    }
+    further: dict[str, Any] = {key: True for key, is_on in (("compiled", compile), ("vae_tiling", vae_tiling)) if is_on}
     if safety_checker == MARK:
         _keep_pictures(pipeline, source)
         further["safety_checker"] = MARK
-    mitigator = None if worn is None else Mitigator.of(pipeline, worn, origin.name, origin.weights_sha256, lora)
+    mitigator = None if file is None else Mitigator.of(pipeline, file, origin.name, origin.weights_sha256, lora)
     if lora is not None:
-        scale = 1.0 if lora_scale is None else lora_scale
         further["lora"], gated, placed = apply_lora(
-            pipeline, lora, scale, offline=offline, gated=mitigation != "none", partly=lora_partly
-        )
+            pipeline, lora, 1.0 if lora_scale is None else lora_scale, offline=offline, gated=mitigation != "none",
+            partly=lora_partly,
+        )  # fmt: skip
         origin = replace(origin, notes=origin.notes | {"lora": f"{placed} found a place in the model"})
-        if gated is not None:
-            if mitigator is not None:
-                raise ModelError.conflict(
-                    f"{lora} is a mitigation, and {worn} is another; a model wears one. Leave one out, or give "
-                    "--mitigation none, which leaves out that one and the LoRA's gate",
-                    field="mitigation",
-                )
-            mitigator = Mitigator(pipeline, gated, {})
-    _place(
-        pipeline, chosen_device, device_map=device_map, offload=offload, vae_tiling=vae_tiling, compiled=compile
-    )  # fmt: skip
+        if gated is not None and mitigator is not None:
+            raise ModelError.conflict(
+                f"{lora} is a mitigation, and {file} is another; a model can carry one. Leave one out, or give "
+                "--mitigation none, which leaves out that one and the LoRA's gate",
+                field="mitigation",
+            )
+        mitigator = mitigator if gated is None else Mitigator(pipeline, gated, {})
+    _place(pipeline, chosen_device, device_map=device_map, offload=offload, vae_tiling=vae_tiling, compiled=compile)
     pipeline.set_progress_bar_config(disable=True)
+    completed = dict if mitigator is None else mitigator.completed
     opened = OpenedPipeline(
-        pipeline,
-        origin,
-        name,
-        chosen_device.type,
-        further,
-        compiled=compile,
-        defaults=dict if mitigator is None else mitigator.completed,
-        mitigator=mitigator,
+        pipeline, origin, name, chosen_device.type, further, compile, completed, mitigator=mitigator
     )
     return opened.generator(**settings, batch_size=batch_size)
 
@@ -396,18 +372,27 @@ def _from_file(source: str, model_config: str | None, dtype: torch.dtype, offlin
     )
 
 
-def _origin(sources: list[Source], variant: str | None, without: tuple[str, ...]) -> Origin:
+def _from_checkpoint(
+    checkpoint: Source, dtype: torch.dtype, *, variant: str | None, device_map: str | None, trusted: str | None,
+    without: tuple[str, ...], offline: bool,
+) -> tuple[Any, Origin]:  # fmt: skip
+    """Open a pipeline's directory; its origin covers the pipelines that it is connected to."""
+    pipeline = open_pipeline(
+        checkpoint, dtype=dtype, variant=variant, device_map=device_map, trusted=trusted, without=without
+    )
+    sources = [checkpoint, *connected_sources(checkpoint, offline)]
     weights, configurations = [], []
     for source in sources:
         folders = component_folders(source)
         weights.append(hash_files(weight_files(source.name, folders, variant, without), source.path))
         configurations.append(hash_files(configuration_files(folders), source.path))
-    return Origin(
-        name=sources[0].name,
-        revision=sources[0].revision,
+    return pipeline, Origin(
+        name=checkpoint.name,
+        revision=checkpoint.revision,
         weights_sha256=_join_hashes(weights),
         configuration_sha256=_join_hashes(configurations),
-        notes={f"connected {source.name}": source.revision for source in sources[1:]},
+        notes={f"connected {source.name}": source.revision for source in sources[1:]}
+        | unstated(checkpoint.path, pipeline),
     )
 
 
