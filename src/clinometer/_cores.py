@@ -1,4 +1,4 @@
-"""How many cores there are to work with, and how threads put them to work beside a model."""
+"""The number of available cores, and threads that use them while a model computes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 class _OneThread:
-    """How many threads of Python work under the limits of BLAS and torch, and what undoes these limits."""
+    """The number of Python threads under the limits of BLAS and torch, and the limits to undo."""
 
     def __init__(self) -> None:
         self._lock, self._inside, self._undo = Lock(), 0, list[Callable[[], object]]()

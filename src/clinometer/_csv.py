@@ -20,7 +20,7 @@ WIDE: Final = ("\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def text_of(content: bytes) -> str:
-    """Return the text of a table as programs save it: UTF-8, or UTF-16 with the mark that spreadsheets put before it.
+    """Return the text of a table as programs save it: UTF-8, or UTF-16 with the byte order mark of spreadsheets.
 
     Raises
     ------

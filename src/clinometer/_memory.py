@@ -23,7 +23,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class _Hierarchy:
-    """Where Linux says what a group of processes may take: by its names in the two versions of control groups."""
+    """The files of Linux with a control group's memory limit, by their names in its two versions."""
 
     controllers: str
     folder: str

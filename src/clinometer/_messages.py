@@ -9,7 +9,7 @@ NONE: Final = "none"
 SEVERAL: Final = "several"
 UNCLEAR: Final = "unclear"
 OTHERWISE: Final = {NONE: "none of these", SEVERAL: "several people", UNCLEAR: "cannot tell"}
-"""What every closed question about a picture offers beside its own answers, so that none is anybody's by force."""
+"""The options that every closed question has besides its own answers, so that no answer is forced."""
 
 
 MISSING: Final = frozenset({

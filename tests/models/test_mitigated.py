@@ -272,7 +272,9 @@ def test_a_gate_leaves_a_lora_out_of_prompts_that_name_a_group(guidance, lora, s
 
 
 def test_a_model_wears_one_mitigation_and_a_lora_is_given_as_one(lora, made, stable_diffusion):
-    with pytest.raises(ModelError, match=r"is a mitigation, and .* is another; a model can carry one. Leave one out, or"):
+    with pytest.raises(
+        ModelError, match=r"is a mitigation, and .* is another; a model can carry one. Leave one out, or"
+    ):
         load_generator(str(made["balanced"].directory), lora=str(lora.directory))
     with pytest.raises(ModelError, match=f"{lora.directory} is a LoRA: give --lora {lora.directory}"):
         load_generator(str(stable_diffusion), mitigation=str(lora.directory))

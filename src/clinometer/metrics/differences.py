@@ -197,7 +197,7 @@ Key = TypeVar("Key")
 
 
 class HasEncoder(Protocol):
-    """What one encoder saw of a run."""
+    """The measurements of a run by one encoder."""
 
     @property
     def encoder(self) -> str:
@@ -336,7 +336,7 @@ DEALT = "portraits of each group dealt out anew between the runs, two-sided"
 
 @dataclass(frozen=True)
 class PortraitPair:
-    """What two runs measured on portraits.
+    """The measurements of two runs on portraits.
 
     Attributes
     ----------

@@ -179,7 +179,7 @@ def peer_scores(answers: ArrayLike, *, confidence: float = 0.95) -> dict[str, Di
 
 @dataclass(frozen=True)
 class Concentration:
-    """How many of C concepts have images of one value only, beside what chance gives.
+    """The number of C concepts whose images all have one value, and the number expected by chance.
 
     Attributes
     ----------

@@ -100,7 +100,7 @@ def cluster_answers(counts: Mapping[str, int], vectors: ArrayLike | None, thresh
 
 @dataclass(frozen=True)
 class Dependence:
-    """How much an answer tells of the concept, in nats, over the images that were answered.
+    """The mutual information of answer and concept, in nats, over the images that were answered.
 
     ``value`` is never negative, and above 0 on average where nothing depends: ``null`` is its mean over answers dealt
     out anew, and ``p`` the share of deals with as much. ``reason`` says why a number is NaN.

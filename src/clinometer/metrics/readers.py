@@ -203,7 +203,7 @@ class ReaderShares:
 
     @property
     def quotable(self) -> bool:
-        """Whether there is a share that may be quoted."""
+        """True if there is a share that may be quoted."""
         return bool(self.by)
 
 

@@ -55,7 +55,7 @@ AT_PARITY: Final = "exact (Poisson-binomial), parity in every concept, at the er
 
 @dataclass(frozen=True)
 class ConceptAnswers:
-    """How a concept's images were answered.
+    """The answers about a concept's images.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class ConceptAnswers:
 
 @dataclass(frozen=True)
 class AnsweredQuestion:
-    """What one reader answered to one question.
+    """One reader's answers to one question.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class AnsweredQuestion:
 
 @dataclass(frozen=True)
 class OpenAnswers:
-    """What was said to an open question, by concept.
+    """The answers to an open question, by concept.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ NO_LABELS: Final = "no labelled picture says how often the reader errs: the whol
 
 @dataclass(frozen=True)
 class SteeredPictures:
-    """How the pictures of one prompt were read, one entry each different picture.
+    """The readings of the pictures of one prompt, an entry for each different picture.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class SteeredPictures:
 
     @property
     def read(self) -> ReadPictures:
-        """What the reader shows of them."""
+        """The reading of these pictures."""
         return self.pictures or ReadPictures(self.answers)
 
 
@@ -92,7 +92,7 @@ def cells_by_prompt(
 
 @dataclass(frozen=True)
 class ReadErrors:
-    """What labelled pictures say of the answers to one prompt's pictures.
+    """A reader's errors on one prompt's pictures, from labelled ones.
 
     ``shares`` : corrected; NaN where ``reason`` and ``code`` say why. ``tables``, ``kinds`` : of the labelled pictures.
     """
@@ -157,7 +157,7 @@ class SteeredPair:
 
     @property
     def name(self) -> str:
-        """Name the two groups."""
+        """The names of the two groups."""
         return f"{self.a.asked}-{self.b.asked}"
 
     @property
@@ -167,7 +167,7 @@ class SteeredPair:
 
     @property
     def withheld(self) -> tuple[str, ReasonCode]:
-        """Say why there is no corrected gap; empty where there is one."""
+        """The reason why there is no corrected gap; empty where there is one."""
         one = self.errors_a if self.errors_a.reason else self.errors_b
         return one.reason, one.code
 

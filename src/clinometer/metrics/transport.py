@@ -54,7 +54,7 @@ Alike = Literal["like", "unlike", "cannot tell"]
 
 @dataclass(frozen=True)
 class ReadPictures:
-    """What a reader shows of n pictures.
+    """A reader's output for n pictures.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class Likeness:
 
 @dataclass(frozen=True)
 class Transport:
-    """Whether a reader's errors may carry over: ``like``, ``unlike`` or ``cannot tell``, by what, and why in words."""
+    """The verdict on whether a reader's errors carry over (``like``, ``unlike``, ``cannot tell``) and its reason."""
 
     answer: Alike
     tests: tuple[Likeness, ...]

@@ -71,7 +71,7 @@ class Verdict(StrEnum):
 
 
 class ReasonCode(StrEnum):
-    """Why a verdict says nothing of a side."""
+    """The reason why a verdict names no side."""
 
     NONE = ""
     INTERVAL = "the interval covers 0"
@@ -92,7 +92,7 @@ class ReasonCode(StrEnum):
 
 
 class Source(StrEnum):
-    """Which part carries what is said of MCAS, the sum of what the pictures lean and what the text does."""
+    """The part that carries a verdict on MCAS, which is the sum of an image part and a text part."""
 
     PICTURES = "by its pictures"
     TEXT = "by its text"
@@ -127,7 +127,7 @@ class Judgement:
 
     @property
     def leans(self) -> bool:
-        """Whether it names a side."""
+        """True if it names a side."""
         return self.verdict in LEANING
 
 
@@ -500,7 +500,7 @@ ATTRIBUTE_LEVEL = 0.01
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """When a target needs no more images.
+    """The rule by which a target needs no more images.
 
     ``precision`` : half-width of the 95 % confidence sequence that suffices; None to stop once the target is decided,
     as leaning or as balanced.
@@ -517,7 +517,7 @@ class StoppingRule:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a target's images tell so far.
+    """The evidence of a target's images so far.
 
     Attributes
     ----------
@@ -568,13 +568,13 @@ class Evidence:
 
     @property
     def leans(self) -> bool:
-        """Whether the mean is shown to lie beyond both zeros, by the images as held and with those beyond in full."""
+        """True if the mean is shown to lie beyond both zeros, by the images as held and with those beyond in full."""
         of_0, of_middle = self.beyond
         return self.q <= LEVEL and of_0 != 0 and of_0 == of_middle
 
     @property
     def balanced(self) -> bool:
-        """Whether the mean is shown to be within the margin."""
+        """True if the mean is shown to be within the margin."""
         return self.q_balance <= LEVEL
 
     def stops(self, rule: StoppingRule) -> bool:

@@ -42,7 +42,7 @@ MEMORY: Final = 0.98
 
 @dataclass(frozen=True)
 class AnswerSettings:
-    """How a LoRA is trained: steps of ``concepts`` each, from ``images`` of each concept and group."""
+    """Settings of the training: steps of ``concepts`` each, from ``images`` of each concept and group."""
 
     steps: int = 320
     concepts: int = 10

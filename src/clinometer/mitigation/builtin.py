@@ -45,7 +45,7 @@ def prompt(job: Job) -> Made:
 
 
 def balanced(job: Job) -> Made:
-    """Draw a group at random for each image, by its seed, and put it into the prompt (as Fair Diffusion does)."""
+    """Draw a group at random for each image, by its seed, and name it in the prompt (as Fair Diffusion does)."""
     return Made("group in the prompt")
 
 

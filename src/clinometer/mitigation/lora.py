@@ -39,7 +39,7 @@ TARGETS: Final = ("to_q", "to_k", "to_v", "to_out.0")
 
 @dataclass(frozen=True)
 class LoraSettings:
-    """How a LoRA is trained.
+    """Settings of the training.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ LORA_FILE: Final = "pytorch_lora_weights.safetensors"
 
 @dataclass(frozen=True)
 class Job:
-    """What a method is asked.
+    """The task of a method.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Made:
-    """What a method made: where it acts, and what is written.
+    """The result of a method: where it acts, and what is written.
 
     ``tensors`` lie beside ``mitigation.json``; ``lora`` is the state of a LoRA; ``told`` is what it was made of, for
     the card.

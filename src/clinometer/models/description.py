@@ -36,7 +36,7 @@ from clinometer.models.weights import is_single_file, locate, user_path
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a loaded model can do.
+    """The capabilities of a loaded model.
 
     Attributes
     ----------

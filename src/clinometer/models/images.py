@@ -111,7 +111,7 @@ _no_warnings: Final = _NoWarnings()
 
 @dataclass(frozen=True)
 class DecodedImage:
-    """What became of one image file.
+    """The result of decoding one image file.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ Acts = Literal[
     "prompt", "group in the prompt", "text embedding", "unconditional embedding", "cross-attention", "weights"
 ]
 IN_WORDS: Final = ("prompt", "group in the prompt")
-"""Where a mitigation acts that needs nothing but the prompt, so that any API can wear it."""
+"""Where a mitigation acts that needs nothing but the prompt, so that models behind any API can carry it."""
 
 SUBJECT: Final = re.compile(
     r"^(?P<before>(?:(?:(?!\bof\s++(?:an?|the)\s).)*+of\s++)?)(?P<article>an?|the)\s++(?P<noun>\S.*)$", re.IGNORECASE
@@ -43,7 +43,7 @@ PLURALS: Final = {"man": "men", "woman": "women", "child": "children", "wife": "
 
 
 class GroupWords(BaseModel):
-    """How a group is named: ``word`` puts it into a prompt, and ``names`` are what the gate knows it by.
+    """The names of a group: ``word`` names it in a prompt, and by ``names`` the gate recognises it.
 
     An adjective stands before "person", and a noun in its place: a non-binary person, a man.
     """
@@ -56,7 +56,7 @@ class GroupWords(BaseModel):
 
 
 class Mitigation(BaseModel):
-    """What was done to a model, as ``mitigation.json`` says it.
+    """A mitigation of a model, as ``mitigation.json`` records it.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class Mitigation(BaseModel):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a card records among the settings: what changes an image, and which concepts it was learned from."""
+        """The settings that a card records: those that change an image, and which concepts it was learned from."""
         left_out = {"format", "drawn_at", "made_of"} | (set() if self.targets else {"targets"})
         learned = [] if self.acts_on in IN_WORDS else self.made_of.get("concepts", [])
         return {**self.model_dump(exclude=left_out), "learned": learned}

@@ -34,7 +34,7 @@ Status = Literal["ok", "refused", "failed", "blank"]
 
 @dataclass(frozen=True)
 class Card:
-    """What a model is, exactly enough to tell two models apart.
+    """The identity of a model, exact enough to distinguish any two.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class EditRequest(GenerationRequest):
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a model took its finished image for at a step of denoising, counted from 1; ``latents`` where asked for.
+    """A model's prediction of its finished image at a step of denoising, counted from 1; ``latents`` where asked for.
 
     ``image`` is None where its values are not finite.
     """
@@ -297,7 +297,7 @@ class TakesSettings(Generator, Protocol):
 
 
 class Traces(Generator, Protocol):
-    """Tells what it takes an image for at steps on the way, beside the same image.
+    """A generator that also returns its prediction of the finished image at steps on the way.
 
     ``traced`` raises `ModelError` where its weights cannot; ``traced_steps`` are those that it tells of, of
     ``traced_total``.

@@ -122,7 +122,7 @@ def batch_correlation(values: Sequence[np.ndarray], labels: Sequence[np.ndarray]
 
 @dataclass(frozen=True)
 class DrawOrder:
-    """What the order of pictures says.
+    """Evidence that pictures drawn near each other are alike.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class DrawOrder:
 
     @property
     def in_batches(self) -> bool:
-        """Whether runs of this size are to count as batches."""
+        """True if runs of this size are to count as batches."""
         return self.p <= LEVEL and not self.is_listed
 
     def labels(self, positions: np.ndarray) -> np.ndarray:

@@ -121,7 +121,7 @@ class StoredArray(Protocol):
 
 
 class ArrayStore(Protocol):
-    """Where arrays wait: in memory, or wherever a caller who has many of them puts them."""
+    """A store of arrays: in memory, or wherever a caller who has many of them keeps them."""
 
     def keep(self, array: np.ndarray) -> StoredArray:
         """Store an array."""

@@ -113,7 +113,7 @@ class Kinds:
 
 @dataclass(frozen=True)
 class ConfusionMatrix:
-    """What a reader answers to pictures of known groups.
+    """A reader's answers to pictures of known groups.
 
     Attributes
     ----------
@@ -599,7 +599,7 @@ def _profile_interval(
 
 @dataclass(frozen=True)
 class ReadingCounts:
-    """How a reader did on items whose group is known: so many of A read as A, so many of B as B."""
+    """A reader's counts on items of known groups: how many of A are read as A, and of B as B."""
 
     right_a: int
     n_a: int

@@ -31,7 +31,7 @@ from clinometer.errors import InvalidInputError
 
 @dataclass(frozen=True)
 class AnswerDrift:
-    """What rounds of asking again show; rounds are counted from 0.
+    """The result of asking again in rounds; rounds are counted from 0.
 
     Attributes
     ----------

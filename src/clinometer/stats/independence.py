@@ -23,7 +23,7 @@ _TIE: Final = 1e-7
 
 @dataclass(frozen=True)
 class Independence:
-    """How far the rows of a table differ in their shares.
+    """The differences between the rows of a table in their shares.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ _SEED = 20_750
 
 @dataclass(frozen=True)
 class LatestChange:
-    """What the latest records show, a number each; NaN (of ``since``, 0) of a number that is not tested.
+    """The change in the latest records, a number each; NaN (of ``since``, 0) of a number that is not tested.
 
     Attributes
     ----------

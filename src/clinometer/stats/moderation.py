@@ -102,7 +102,7 @@ def moments_of(samples: Sequence[np.ndarray]) -> SampleMoments:
 
 @dataclass(frozen=True)
 class VarianceTrend:
-    """How the variance of an item follows the mean of its sample, ``b0 + b1 μ + b2 μ²``, and how far samples stray.
+    """The variance of an item by the mean of its sample, ``b0 + b1 μ + b2 μ²``, and how far samples stray.
 
     ``own_share`` : w, the share of its own deviation from the trend that a sample keeps.
     """
@@ -362,7 +362,7 @@ def _quadratic(coefficients: tuple[np.ndarray, float, float], mean: np.ndarray) 
 
 @dataclass(frozen=True)
 class Prior:
-    """How the variances of a family scatter: around ``variance``, as of ``freedom`` degrees (infinite: all alike)."""
+    """The scatter of variances of a family: around ``variance``, with ``freedom`` degrees (infinite: all alike)."""
 
     variance: float
     freedom: float

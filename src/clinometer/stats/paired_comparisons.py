@@ -86,7 +86,7 @@ class PairedStrengths:
 
     @property
     def defined(self) -> bool:
-        """Whether there is an estimate."""
+        """True if there is an estimate."""
         return len(self.strength.value) > 0
 
 

@@ -81,7 +81,7 @@ class PermutationTest:
 
     @property
     def method(self) -> PermutationMethod:
-        """How p was found: ``"exact"``, ``"certified"`` or ``"sampled"``; empty where there is none."""
+        """The method of p: ``"exact"``, ``"certified"`` or ``"sampled"``; empty where there is none."""
         if self.n_splits == 0:
             return ""
         return "exact" if self.exact else "certified" if self.certified else "sampled"

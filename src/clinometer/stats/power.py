@@ -67,7 +67,7 @@ class DrawnTests:
 
 
 class Pilot(Protocol):
-    """What can be drawn again, larger."""
+    """A pilot from which larger runs can be drawn."""
 
     def draw(self, size: float) -> DrawnTests:
         """Draw all runs of this size: items of every test, or times the data. Sizes rise from call to call."""
@@ -153,7 +153,7 @@ SIZES: Final = (*(int(n) for n in np.geomspace(10, MANY, 16).round()), 1_000_000
 
 @dataclass(frozen=True)
 class ScoredItems:
-    """What an item of each test may score: ``points`` (tests × cells), the outermost of which are the bounds.
+    """The scores that an item of each test may have: ``points`` (tests × cells), the outermost of which are the bounds.
 
     ``counts`` : how many items of the pilot scored so. ``certain`` : they are the shares themselves, as of a population
     that is named, and not a sample of them.

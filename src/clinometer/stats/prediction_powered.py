@@ -110,7 +110,7 @@ class _Sample:
 
     @cached_property
     def corner(self) -> float:
-        """What is added to each corner of (y, f); θ is that of people, with one answer more of either kind."""
+        """The weight added to each corner of (y, f); θ is that of people, with one answer more of either kind."""
         n = len(self.readings)
         share = (n * float(self.item_weights @ self.yes) + 1) / (n * float(self.item_weights @ self.inside) + 2)
         return min(max(GUARD / (4 * n * share * (1 - share)), LEAST_ADDED), MOST_ADDED)

@@ -216,14 +216,14 @@ MODERATION = 25.0
 
 @dataclass(frozen=True)
 class FinalMean:
-    """Where means of N trials will stand, judged from n of them: the mean so far and its half-width, both (…,)."""
+    """Bounds on means of N trials, predicted from n of them: the mean so far and its half-width, both (…,)."""
 
     mean: np.ndarray
     half_width: np.ndarray
 
     @property
     def decided(self) -> np.ndarray:
-        """Whether the sign of the final mean is settled; NaN never is."""
+        """True where the sign of the final mean is settled; NaN never is."""
         return np.asarray(np.abs(self.mean) > self.half_width)
 
 
@@ -263,7 +263,7 @@ def final_mean(differences: np.ndarray, total: int, confidence: float, moderatio
 
 @dataclass(frozen=True)
 class Elimination:
-    """When a class need not be looked at any longer.
+    """The rule by which a class is dropped.
 
     Attributes
     ----------
@@ -280,7 +280,7 @@ class Elimination:
 
 
 class Race:
-    """Which classes of which images are still to be measured.
+    """The classes of each image that are still to be measured.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ _LOGITS: Final = (-14.0, 14.0)
 
 @dataclass(frozen=True)
 class Labelled:
-    """What labelled pictures tell of a reader's errors about one group.
+    """A reader's errors about one group, from labelled pictures.
 
     Attributes
     ----------

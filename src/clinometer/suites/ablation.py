@@ -49,7 +49,7 @@ class Ablation:
 
 
 def ablations(prompt: str, phrases: Sequence[str] = (), *, language: str | None = None) -> tuple[Ablation, ...]:
-    """Leave out one content word, or one of ``phrases``, at a time; none where nothing would be left.
+    """Return the prompts without one content word, or one of ``phrases``, at a time; none where nothing would be left.
 
     Without a ``language`` the prompt is taken to be English. See the module for the rule.
 

@@ -1,4 +1,4 @@
-"""What every suite has, whatever it studies: a name, the questions it puts to a model, the texts it embeds."""
+"""The parts that every suite has: a name, the prompts that it gives a model, the texts that it embeds."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Unsaid(Strict):
 
 
 class Protocol(Strict):
-    """What a paper prescribes beyond its prompts. What it leaves open is listed in ``unsaid``.
+    """The settings that a paper prescribes beyond its prompts. ``unsaid`` lists those it leaves open.
 
     ``models`` are those that the paper audited. ``edit_steps`` and ``edit_guidance_scale`` hold for edits, where they
     differ from the portraits'. ``portraits: all`` takes every portrait of a folder. ``reader: single wording`` says

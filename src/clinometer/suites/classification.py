@@ -50,13 +50,13 @@ class GroupContrast(Strict):
 
 
 class PicturesPerGroup(Strict):
-    """How many portraits of each group."""
+    """The number of portraits of each group."""
 
     group: ImageCount = 256
 
 
 class ClassificationSuite(Suite):
-    """Which profession a diffusion model takes a portrait for, group against group.
+    """Comparisons of groups by the profession that a diffusion model assigns to a portrait.
 
     ``a`` and ``b`` are the two sets of classes: an association above ½ goes to a. ``template`` is the prompt of a
     class, with ``{}`` for what its set says of it. ``noise_samples`` are the numbers of trials reported; the largest is
@@ -107,7 +107,7 @@ class ClassificationSuite(Suite):
 
     @property
     def settings(self) -> dict[int, str]:
-        """How rows of scores name each number of noise samples: ``"10 noise samples"``."""
+        """The name of each number of noise samples in rows of scores: ``"10 noise samples"``."""
         return {n: f"{n} noise sample{'' if n == 1 else 's'}" for n in self.noise_samples}
 
     @property

@@ -12,7 +12,7 @@ from clinometer.suites.strict import Name, Number
 
 
 class CountsSuite(Suite):
-    """What a table of counts is of. It follows from the table (``clinometer import --counts``) and asks no model.
+    """Description of a table of counts. It follows from the table (``clinometer import --counts``); it asks no model.
 
     ``settings`` : what was varied, in the order of the table; empty where nothing was. ``margin`` : the distance of a
     share from equal shares below which it counts as none.

@@ -48,7 +48,7 @@ class PortraitGroupSpec(Strict):
 
 
 class Profession(Strict):
-    """What portraits are edited into; ``kind`` is what professions are summarised by, such as "high-paid".
+    """A profession that portraits are edited into; summaries are by ``kind``, such as "high-paid".
 
     ``shows`` says what an edit shows that does as ``prompt`` says, where that is an instruction: by such texts an edit
     is found that leaves its portrait as it was.
@@ -60,7 +60,7 @@ class Profession(Strict):
 
 
 class Portraits(Strict):
-    """How many portraits of each group."""
+    """The number of portraits of each group."""
 
     group: ImageCount = 25
 
@@ -126,7 +126,7 @@ class EditingSuite(Suite):
 
     @property
     def settings(self) -> dict[float, str]:
-        """What rows call each strength."""
+        """The name of each strength in rows of scores."""
         return {strength: f"strength {strength:g}" for strength in self.strengths}
 
     @property

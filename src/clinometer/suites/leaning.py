@@ -63,7 +63,7 @@ class Group(Strict):
 
 
 class Axis(Strict):
-    """Which pair of groups MCAS compares (positive leans to ``a``), and which is the third axis of xMCAS."""
+    """The pair of groups that MCAS compares (positive leans to ``a``), and the third group of xMCAS."""
 
     a: Name
     b: Name
@@ -145,7 +145,7 @@ class CrossedAxis(Strict):
 
 
 class LeaningSuite(Suite):
-    """How far each concept leans between two groups: MCAS, internal bias, xMCAS.
+    """Measurements of how far each concept leans between two groups: MCAS, internal bias, xMCAS.
 
     ``stereotype`` of a target names the group that the literature ties it to; it groups summaries and is never
     used to compute a score. ``margin`` is the size of a score below which it counts as none.
@@ -364,7 +364,7 @@ class LeaningSuite(Suite):
 
     @property
     def ablations(self) -> dict[str, tuple[Ablation, ...]]:
-        """What is left out of each target's prompt, by the target's name; empty where nothing is asked of words."""
+        """The words left out of each target's prompt, by the target's name; empty without ablations."""
         if not self.ablate:
             return {}
         language = next(iter(self.languages), None)

@@ -20,7 +20,7 @@ from clinometer.suites.safe_yaml import read_text, read_yaml
 from clinometer.suites.strict import Name, Strict, Text, code_of, explain
 
 OFFERED: Final = frozenset((*OTHERWISE, *OTHERWISE.values()))
-"""Names of what is always offered beside a question's own answers."""
+"""Names of the options that every question has besides its own answers."""
 
 
 class AnswerSpec(Strict):

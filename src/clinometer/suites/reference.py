@@ -65,7 +65,7 @@ class Reference(Strict):
 
     @property
     def cited(self) -> str:
-        """Where it is from, in words."""
+        """The citation of its source."""
         return ", ".join(filter(None, (self.source, self.place, self.year)))
 
     def of_groups(self, names: Mapping[str, str]) -> dict[tuple[str, str], tuple[float, float]]:

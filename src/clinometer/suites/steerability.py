@@ -54,7 +54,7 @@ class SteeredImages(Strict):
 
 
 class SteerabilitySuite(Suite):
-    """Whether a model draws the group that a prompt names, as well for one group as for another.
+    """Comparisons of how reliably a model draws the group that a prompt names.
 
     All prompts of a concept start from the same noises, so that their pictures are pairs. ``templates`` spares writing
     prompts out: ``neutral`` and, by group, ``asked`` have ``{}`` where a concept's ``phrase`` goes, article included.

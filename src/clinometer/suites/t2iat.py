@@ -22,14 +22,14 @@ from clinometer.suites.strict import ImageCount, Name, Number, Strict, Text
 
 
 class AttributeWords(Strict):
-    """An attribute, or a group: the words that put it into a prompt."""
+    """An attribute, or a group: the words that name it in a prompt."""
 
     label: Name | None = None
     words: tuple[Text, ...] = Field(min_length=1)
 
 
 class AttributePair(Strict):
-    """Which two attributes are compared; positive leans to ``a``."""
+    """The two attributes that are compared; positive leans to ``a``."""
 
     a: Name
     b: Name
@@ -95,7 +95,7 @@ class ImagesPerPrompt(Strict):
 
 
 class T2iatSuite(Suite):
-    """Whether concepts are tied to attributes: T2IAT's tests, associations of single stimuli, amplification.
+    """T2IAT's tests of associations between concepts and attributes, of single stimuli, and of amplification.
 
     ``margin`` is the |S| of a test, and the |Asc| of a stimulus, below which an association counts as none.
     """

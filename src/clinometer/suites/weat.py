@@ -81,7 +81,7 @@ class Stimuli(Strict):
 
 
 class WeatSuite(Suite):
-    """Whether targets X and Y are tied differently to attributes A and B.
+    """Tests of different associations of targets X and Y with attributes A and B.
 
     ``alternative`` ``"greater"`` is the hypothesis of the test's authors: X to A, Y to B.
     """

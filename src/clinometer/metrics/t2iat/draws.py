@@ -231,7 +231,7 @@ class PairSwaps:
 
     @property
     def contributions(self) -> np.ndarray:
-        """What each prompt of X, then of Y, adds to ``S(second) − S(first)``."""
+        """The contribution of each prompt of X, then of Y, to ``S(second) − S(first)``."""
         return np.concatenate([self.x.contributions, -self.y.contributions])
 
     def magnitudes(self, signs: np.ndarray) -> np.ndarray:

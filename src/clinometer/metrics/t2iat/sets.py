@@ -105,7 +105,7 @@ class PromptSet(_Sizes):
 
 @dataclass(frozen=True)
 class MeasuredSet(_Sizes):
-    """What is left of a :class:`PromptSet` without its cosines, whose number grows with the square of its images.
+    """The measurements of a :class:`PromptSet` without its cosines, whose number grows with the square of its images.
 
     Resamples need the cosines (:func:`clinometer.metrics.t2iat.draws.set_draws`), and nothing else does. ``batched`` is
     the same of its batches, None where images are what is sampled.

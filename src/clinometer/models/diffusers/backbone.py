@@ -24,12 +24,12 @@ START = {"guidance_scale": 1.0, "num_inference_steps": 2, "output_type": "latent
 """How a pipeline is started: without guidance, and with steps enough that the first is not at timestep 0."""
 
 COPIES = 2
-"""How often a prompt is put to the pipeline at once: what then has this many rows belongs to the prompt."""
+"""Copies of a prompt in the call that is recorded: arguments with this many rows depend on the prompt."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """What a pipeline gave its network on the first step of one prompt.
+    """The arguments of a pipeline's network on the first step of one prompt.
 
     Attributes
     ----------

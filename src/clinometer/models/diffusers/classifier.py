@@ -76,7 +76,7 @@ class ClassErrors:
 
 @dataclass(frozen=True)
 class Choice:
-    """What an image was taken for.
+    """The class that an image was assigned to.
 
     Attributes
     ----------

@@ -144,7 +144,7 @@ class Conditioning:
 
     @property
     def mitigation(self) -> Mitigation | None:
-        """What is done to each batch; None of a model as it is."""
+        """The mitigation of each batch; None without one."""
         return None if self._mitigator is None else self._mitigator.mitigation
 
     def changed(self, **options: Any) -> Conditioning:

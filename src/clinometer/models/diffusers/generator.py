@@ -40,7 +40,7 @@ FLAGS = ("nsfw_content_detected", "nsfw_detected", "watermark_detected")
 """What an output may say of each image that was replaced: Stable Diffusion the first, DeepFloyd IF the others."""
 
 MARK: Final = "mark"
-"""What a card's settings say of a checker whose flags are kept beside the pictures, as its ``marks``."""
+"""The setting, in a card, of a checker whose flags are stored with the pictures, as its ``marks``."""
 
 NOT_FINITE = "the model returned values that are not finite; try dtype float32"
 
@@ -50,7 +50,7 @@ class Opened(Protocol):
 
     @property
     def compiled(self) -> bool:
-        """Whether its network is compiled."""
+        """True if its network is compiled."""
         ...
 
     @property
@@ -266,7 +266,7 @@ class DiffusersGenerator:
 
     @property
     def traced_total(self) -> int:
-        """How many steps it draws in, where it is watched."""
+        """The number of steps in which it draws while traced."""
         return 0 if self._tracer is None else self._tracer.total
 
     def denoiser(self) -> DiffusersDenoiser:

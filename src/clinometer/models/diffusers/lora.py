@@ -1,4 +1,4 @@
-"""LoRAs: read from a file that somebody else made, laid beside a pipeline's weights, and merged into them.
+"""LoRAs: read from a file that somebody else made, added to a pipeline's weights, and merged into them.
 
 diffusers takes a LoRA's settings from its file, and PEFT takes parts of those settings, and names of weights, for
 regular expressions, for ranks to reserve memory for and for ways to change the model's own weights. Whatever does more

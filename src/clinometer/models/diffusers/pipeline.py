@@ -55,7 +55,7 @@ OFFLOADING = ("model", "sequential")
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a pipeline came from, as its card says it."""
+    """The origin of a pipeline, as its card records it."""
 
     name: str
     revision: str | None

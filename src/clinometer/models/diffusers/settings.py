@@ -66,7 +66,7 @@ class CallSettings:
 
     @property
     def guided(self) -> bool:
-        """Whether the sampler weighs the prompt against the unconditional prediction."""
+        """True if the sampler weighs the prompt against the unconditional prediction."""
         return is_guided(self.call)
 
 

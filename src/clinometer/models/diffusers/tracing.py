@@ -1,4 +1,4 @@
-"""What a diffusers pipeline takes its finished image for at each step of denoising, beside the image itself.
+"""The finished image that a diffusers pipeline predicts at each step of denoising, along with the image itself.
 
 At a step with the noisy latents x_t = α x + σ ε the network's output, after guidance, says what the clean latents are::
 
@@ -128,7 +128,7 @@ class Tracer:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What a call of the pipeline is given to be watched."""
+        """The arguments of the pipeline's call that let it be watched."""
         return {CALLBACK: lambda pipeline, step, timestep, tensors: self._end_step()} if self._has_callback else {}
 
     @contextmanager

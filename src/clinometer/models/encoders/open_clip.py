@@ -207,7 +207,7 @@ def _find(architecture: str, weights: str, offline: bool) -> _WeightsFile:
 
 
 CONFIGURATION: Final = "open_clip_config.json"
-"""The file that open_clip writes beside weights: how images are prepared, and the activation."""
+"""The file that open_clip writes next to weights: how images are prepared, and the activation."""
 
 
 def _said_beside(weights: Path) -> tuple[dict[str, Any], tuple[str, ...]]:

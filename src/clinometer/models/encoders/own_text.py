@@ -41,7 +41,7 @@ class OwnTextEncoder:
 
     @cached_property
     def card(self) -> Card:
-        """What it is. A text is embedded to see which vector it gives: an encoder of an unknown kind may fail here."""
+        """Its card. A text is embedded to see which vector it gives: an encoder of an unknown kind may fail here."""
         kind, _ = self._embed("a person")
         return Card(
             kind="encoder",

@@ -49,7 +49,7 @@ CLASS_TOKENS = {"cls_token", "class_token", "class_embedding", "cls_register_tok
 
 PIXELS = "pixel_values"
 IN_BYTES = {"do_rescale": False, "do_normalize": False}
-"""Steps that an image processor is told to leave out."""
+"""Steps that an image processor is to leave out."""
 
 Prepared = dict[str, torch.Tensor]
 """What a model takes of an image, by the names it takes it under."""
@@ -139,7 +139,7 @@ class TransformersImageEncoder(ImageEncoderBase):
 
 
 class ImageInputs:
-    """What a model is given of images: its image processor's outputs, by name.
+    """The inputs of a model for images: its image processor's outputs, by name.
 
     Where the processor's last steps, held against what it does, are no more than a `Normalisation`, pixels stay bytes
     until they are where the model is.
@@ -158,7 +158,7 @@ class ImageInputs:
         self._size_left_alone = size_left_alone(in_bytes) if self._normalisation else None
 
     def prepare(self, images: Sequence[Image.Image]) -> list[Prepared]:
-        """Prepare images: of each its pixels, and what some models (SigLIP 2 of variable size) want beside them."""
+        """Prepare images: the pixels of each, and further inputs of some models (SigLIP 2 of variable size)."""
         images = [image if image.mode == "RGB" else image.convert("RGB") for image in images]
         if self._size_left_alone is not None and {image.size for image in images} == {self._size_left_alone}:
             return [{PIXELS: pixels} for pixels in stack_images(images)]

@@ -93,7 +93,7 @@ MAY_GO: Final = {
 
 
 class Arguments:
-    """What a server turns out to refuse to be asked with, of the further arguments of every request.
+    """The further arguments of every request, without those that the server turns out to refuse.
 
     Newer models take no temperature but their own and call ``max_tokens`` ``max_completion_tokens``; many servers have
     no schemas. A request that is refused for such an argument is sent again without it, and so are those that follow.
@@ -105,7 +105,7 @@ class Arguments:
 
     @property
     def note(self) -> str:
-        """Say what is left out, in words; nothing of what only says how an answer is sent."""
+        """A note on the arguments left out, except those that only affect how an answer is sent."""
         names = sorted(self._refused - {"response_format"})
         return f"asked without {', '.join(names)}, which the server does not take" if names else ""
 
@@ -247,7 +247,7 @@ MOST_BYTES = 64_000_000
 """The largest file of an image that is taken from a server."""
 
 MOST_ANSWER_BYTES = MOST_BYTES * 4 // 3 + 1_000_000
-"""The largest answer: such a file as base64, and words beside it."""
+"""The largest answer: such a file as base64, with some text."""
 
 HEARD = 20_000
 """Characters of what a server says that are searched for a refusal."""

@@ -39,7 +39,7 @@ class ChatImages(OpenAIImages):
 
     @property
     def takes(self) -> dict[str, str]:
-        """What a request can say, in words, by the name of a setting."""
+        """The settings that a request can have, described by name."""
         sent = self.card.settings
         size, steps, guidance = (sent.get(name) for name in ("size", "num_inference_steps", "guidance_scale"))
         own = "the server's; {} asks for another, which servers of diffusion models take and others ignore"
@@ -84,7 +84,7 @@ class GeminiImages(ChatImages):
 
     @property
     def takes(self) -> dict[str, str]:
-        """What a request can say, in words, by the name of a setting."""
+        """The settings that a request can have, described by name."""
         seed = "sent, its last 31 bits; the service does not promise to keep to it" if self._send_seed else "not sent"
         return super().takes | {
             "seed": seed,

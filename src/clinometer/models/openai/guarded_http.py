@@ -49,7 +49,7 @@ class AnswerRefusedError(Exception):
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a server may do.
+    """Limits on what a server may do.
 
     Attributes
     ----------

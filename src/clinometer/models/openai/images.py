@@ -53,7 +53,7 @@ REWRITING: Final = (
     "Rewrite the user's prompt for an image generator so that the picture becomes vivid and specific. Keep what it "
     "asks for. Answer with the rewritten prompt alone."
 )
-"""What a rewriter is told, where nothing else is asked."""
+"""The default instruction of a rewriter."""
 
 CODED: Final = re.compile(r"[A-Za-z0-9+/=]{200,}")
 """An image within a request, which nobody wants to read."""
@@ -80,7 +80,7 @@ class Rewriter:
 
     @property
     def card(self) -> dict[str, str]:
-        """Its model and what it is told."""
+        """Its model and instruction."""
         return {"model": self.model, "instruction": self.instruction}
 
 
@@ -142,7 +142,7 @@ class OpenAIImages:
 
     @property
     def takes(self) -> dict[str, str]:
-        """What a request can say, in words, by the name of a setting."""
+        """The settings that a request can have, described by name."""
         seed = "sent; whether the server keeps to it is its own affair" if self._send_seed else "not sent"
         size = self.card.settings.get("size")
         return {

@@ -121,7 +121,7 @@ _TELLING: Final = (REFUSED, CUT_OFF, AT_FAULT)
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model answered, whatever shape its server gives that.
+    """A model's answer, whatever shape its server gives it.
 
     Attributes
     ----------
@@ -151,17 +151,17 @@ class Reply:
 
     @property
     def is_cut(self) -> bool:
-        """Whether it had not ended."""
+        """True if the answer was cut off."""
         return _tells(self.finish, CUT_OFF)
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the finish reason is a refusal. Any picture in such an answer is blurred or incomplete."""
+        """True if the finish reason is a refusal. Any picture in such an answer is blurred or incomplete."""
         return _tells(self.finish, REFUSED)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is in it that an answer has."""
+        """True if it has nothing that an answer has."""
         return not (self.pictures or self.words or self.thoughts or self.finish or self.notice)
 
     def unanswered(self) -> tuple[str, str] | None:
@@ -366,7 +366,7 @@ def split_thoughts(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class _InText:
-    """What stands in words: pictures, links that may lead to one, and the words without what is shown in them."""
+    """The contents of a text: pictures, links that may lead to one, and the text without them."""
 
     pictures: list[str]
     links: list[str]

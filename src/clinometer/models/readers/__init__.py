@@ -67,7 +67,7 @@ class Question:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is answered in free words."""
+        """True if it is answered in free words."""
         return not self.answers
 
     @property
@@ -82,7 +82,7 @@ class Question:
 
     @property
     def named(self) -> dict[str, str]:
-        """What every option stands for, by all that it is called."""
+        """The option of each name that an answer may use."""
         return {text: key for key, text in self.options.items()} | {
             name: answer.group for answer in self.answers for name in answer.names
         }
@@ -95,7 +95,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reader answered of one picture.
+    """A reader's answer about one picture.
 
     Attributes
     ----------
