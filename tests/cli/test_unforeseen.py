@@ -123,8 +123,8 @@ def odd(tmp_path):
         ),
         (["score", LONG], "x…x+/?run.json: cannot be read: File name too long"),
         (["score", "loop"], "loop/run.json: cannot be read: Too many levels of symbolic links"),
-        (["score", "zip://a::b"], r"zip://a::b: cannot be opened \(.*\); mend the URL, or give a path"),
-        (["audit", "--out", "zip://a::b"], r"zip://a::b: cannot be opened \(.*\); mend the URL, or give a path"),
+        (["score", "zip://a::b"], r"zip://a::b: cannot be opened \(.*\); fix the URL, or give a path"),
+        (["audit", "--out", "zip://a::b"], r"zip://a::b: cannot be opened \(.*\); fix the URL, or give a path"),
     ],
 )
 def test_what_no_program_expects_is_a_line(cli, odd, words, said):

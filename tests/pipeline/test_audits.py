@@ -606,7 +606,7 @@ def test_embeddings_that_were_begun_do_not_outlive_their_images(tmp_path):
 )
 def test_another_encoder_takes_the_place_of_one_that_gives_no_vectors(tmp_path, change):
     out = tmp_path / "run"
-    with pytest.raises(ModelError, match=r"; mend it, or name another encoder: what is drawn is kept$"):
+    with pytest.raises(ModelError, match=r"; fix it, or name another encoder: what is drawn is kept$"):
         audit(out, encoder=Misbehaving(**change))
     held = cm.open_run(out)
     assert not {**held.encoder_cards, **held.encoders.begun}

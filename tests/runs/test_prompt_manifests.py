@@ -87,7 +87,7 @@ def test_a_prompt_of_another_suite_is_named_with_the_way_out():
         list(manifest_prompt_specs(rows_of("an image of a doctor", "an image of a docter"), suite, "manifest.csv"))
     assert str(caught.value) == (
         "manifest.csv, line 3, prompt: 'an image of a docter' is no prompt of suite mcas; did you mean an image of a "
-        "doctor? Mend it, add the column concept or group, or give the --suite it was made for"
+        "doctor? Fix it, add the column concept or group, or give the --suite it was made for"
     )
     with pytest.raises(ImportManifestError, match="is no prompt of suite mcas; it asks others"):
         list(manifest_prompt_specs(rows_of("Landschaft mit Bäumen"), suite, "manifest.csv"))

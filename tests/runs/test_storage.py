@@ -144,14 +144,14 @@ def test_damaged_json_is_named(tmp_path):
 @pytest.mark.parametrize("url", ["zip://a::b", "zip://", "ftp://nowhere.invalid/run"])
 def test_a_url_that_leads_nowhere_is_named(tmp_path, monkeypatch, url):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(RunStorageError, match=f"^{url}: cannot be opened .*; mend the URL, or give a path"):
+    with pytest.raises(RunStorageError, match=f"^{url}: cannot be opened .*; fix the URL, or give a path"):
         Directory(url)
 
 
 @pytest.mark.parametrize("place", ["loop", "x" * 5000, "x\0y"])
 def test_a_place_that_is_none_is_named(tmp_path, place):
     (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(RunCorruptError, match=r"run.json: cannot be read: .*mend that"):
+    with pytest.raises(RunCorruptError, match=r"run.json: cannot be read: .*fix that"):
         Run(f"{tmp_path}/{place}")
 
 
@@ -258,7 +258,7 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch
     monkeypatch.setattr(directory.fs, "open", refuse)
     monkeypatch.setattr(directory.fs, "cat_file", refuse)
     for read in (lambda: directory.read_table("part.parquet"), lambda: directory.read_json("run.json")):
-        with pytest.raises(RunCorruptError, match=r"cannot be read: Permission denied; mend that") as said:
+        with pytest.raises(RunCorruptError, match=r"cannot be read: Permission denied; fix that") as said:
             read()
         assert "Delete" not in str(said.value)
 
@@ -295,7 +295,7 @@ def test_what_may_not_be_seen_is_not_taken_for_missing(closed):
     with unprivileged():
         for look in (lambda: closed.exists("hidden/part.parquet"), lambda: closed.names("hidden", ".parquet"),
                      Directory(closed.path("hidden")).contents):  # fmt: skip
-            with pytest.raises(RunCorruptError, match=r"/hidden.*: cannot be read: Permission denied; mend that"):
+            with pytest.raises(RunCorruptError, match=r"/hidden.*: cannot be read: Permission denied; fix that"):
                 look()
         with pytest.raises(RunStorageError, match=r"/fixed/part.parquet: cannot be removed: Permission denied; fix"):
             closed.remove("fixed/part.parquet")

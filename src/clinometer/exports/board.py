@@ -129,7 +129,7 @@ def in_practice(judged: Sequence[Verdicts]) -> list[str]:
 
 
 def next_steps(view: View, judged: Sequence[Verdicts]) -> list[str]:
-    """Say what may be done next, by what was found and what keeps it from being surer."""
+    """Return what may be done next, by what was found and what keeps it from being surer."""
     rows = [row for each in judged for row in each.rows]
     groups = [wording.verdict_group_of(row) for row in rows]
     named, unmeasured = sum(map(wording.leans, rows)), groups.count("unmeasured")

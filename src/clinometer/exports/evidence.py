@@ -134,7 +134,7 @@ def _record(run: Run, gate: Gate | None) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def _facts(run: Run, quantities: Sequence[Verdicts], gate: Gate | None) -> dict[str, str]:
-    """Say in words what each field of the table of clauses holds."""
+    """Return in words what each field of the table of clauses holds."""
     record = run.record
     rows = [row for verdicts in quantities for row in verdicts.rows]
     statuses = run.samples["status"].value_counts()
@@ -281,7 +281,7 @@ def _observation(verdicts: Verdicts, row: Row) -> dict[str, Any]:
 
 
 def _finding(base: UUID, rule: RuleOutcome, place: int, gate: Gate) -> dict[str, Any]:
-    """Say what became of a rule of a policy."""
+    """Return the outcome of a policy's rule in words."""
     state, reason = _STATES[rule.outcome]
     counts = ", ".join(f"{n} {outcome}" for outcome, n in rule.rows.outcome.value_counts().items())
     return {

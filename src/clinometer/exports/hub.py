@@ -402,7 +402,7 @@ def _results(run: Run, said: CardDetails) -> dict[str, bytes | str]:
 
 
 def _with_section(run: Run, before: str, *, index: bool) -> str:
-    """Put the section into a card; its results too, as ``model-index``, where they have no files of their own."""
+    """Insert the section into a card, and the results as ``model-index`` where they have no files of their own."""
     shown = [card_input(run)]
     return merged(
         before,

@@ -171,7 +171,7 @@ def _tables(view: View, page: Page[Any]) -> Iterator[tuple[str, str]]:
 
 
 def verdict_table(verdicts: Verdicts) -> pd.DataFrame:
-    """Put what a study judges into a table as it is written: a row a concept or a test."""
+    """Format what a study judges as a table: a row a concept or a test."""
     unit = verdicts.heading or wording.capitalised(verdicts.unit)
     return pd.DataFrame(
         [
@@ -238,7 +238,7 @@ def _methods(view: View, page: Page[Any]) -> Iterator[tuple[str, str]]:
     }
 
     def rendered(foreign: Callable[[str], str]) -> str:
-        """Fill in the template, with what is put into it written so; white space at its ends is ours."""
+        """Render the template, escaping values with a filter; white space at its ends is stripped."""
 
         def finalize(value: Any) -> str:
             text = str(shown(value))

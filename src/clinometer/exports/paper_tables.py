@@ -383,7 +383,7 @@ def _people(publication: Published, source: _Source) -> Iterator[PrintedCell]:
 
 
 def _of_the_model(publication: Published, row: Mapping[str, str]) -> dict[str, str]:
-    """Say of a printed row that it is of the paper's only model."""
+    """Return a printed row with the paper's only model."""
     return dict(row) | {"model": next(iter(publication.models))}
 
 

@@ -239,7 +239,7 @@ def require_same(
 
 
 def differences(found: Any, expected: Any, place: str = "", beside: tuple[str, ...] = ()) -> Iterator[str]:
-    """Say where two documents differ, a phrase each; ``beside`` names what may differ."""
+    """Return where two documents differ, a phrase each; ``beside`` names what may differ."""
     if isinstance(found, dict) and isinstance(expected, dict):
         for name in {**expected, **found}:
             if name not in beside:

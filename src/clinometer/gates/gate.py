@@ -269,7 +269,7 @@ class _Numbers:
     def _carried_by(
         self, rows: pd.DataFrame, low: np.ndarray, high: np.ndarray, limits: tuple[float, float]
     ) -> list[Source]:
-        """Say of every MCAS which of its parts puts it where it is, by the interval that is held to the limits."""
+        """Return for every MCAS which of its parts puts it where it is, by the interval held to the limits."""
         pictures = self._rows[self._rows.component == IMAGE_PART].set_index(["metric", *SELECTORS]).value
         parts = pictures.reindex(pd.MultiIndex.from_frame(rows[["metric", *SELECTORS]]))
         return [
@@ -323,7 +323,7 @@ def _about_refusals(rows: pd.DataFrame) -> pd.Series:
 
 
 def _unfit(run: Run) -> set[str]:
-    """Encoders that do not fit a run, and the average where it holds one of them."""
+    """Return encoders that do not fit a run, and the average where it holds one of them."""
     names = {name for name, card in run.encoder_cards.items() if "" in unfit(card, run.model_card, run.suite)}
     return names | {MEAN} if names else names
 
@@ -364,14 +364,14 @@ def _hold_all(table: pd.DataFrame, history: History | None) -> pd.DataFrame:
 
 
 def _hold_changes(rows: pd.DataFrame, history: History) -> pd.DataFrame:
-    """Outcome, reason and what was found of every row that is held against the history."""
+    """Compare every row with the history: outcome, reason and what was found."""
     found = hold_to_history(rows, history)
     outcome = np.select([found.reason != "", found.is_beyond], [Outcome.UNDECIDED, Outcome.BROKEN], Outcome.HOLDS)
     return found.drop(columns="is_beyond").assign(outcome=outcome, n_decide=pd.array([pd.NA] * len(rows), "Int64"))
 
 
 def _hold(table: pd.DataFrame) -> pd.DataFrame:
-    """Outcome, reason, p-values and the images that would decide, of every row; all rows are one family."""
+    """Test every row against its limits, as one family: outcome, reason, p-values and the images that would decide."""
     judged = table.withheld == GateReason.NONE
     held, outcome = _hold_from(table, judged, ("value", "low", "high"))
     # The pictures of a concept that are all of one group may lie at 0, and those in equal parts beyond a limit: what

@@ -73,7 +73,7 @@ class History:
         }
 
     def in_words(self) -> str:
-        """``Held against 40 runs in nights; 2 are left out: …``."""
+        """Return ``Held against 40 runs in nights; 2 are left out: …``."""
         held = f"Held against {len(self.runs)} earlier run{'' if len(self.runs) == 1 else 's'} in {self.place}"
         if not self.left_out:
             return f"{held}."
@@ -144,7 +144,7 @@ def _opened(run: Run, place: str) -> tuple[list[Run], list[tuple[str, str]]]:
 
 
 def _explain_incomparable(run: Run, earlier: Run) -> str:
-    """Say by the records why a run is no earlier one of the same kind; empty where it is one."""
+    """Explain by the records why a run is no earlier one of the same kind; empty where it is one."""
     ours, theirs = run.record, earlier.record
     settings = [card.get("settings", {}) for card in (ours["model"], theirs["model"])]
     other = [name for name in _SETTINGS if settings[0].get(name) != settings[1].get(name)]
@@ -160,7 +160,7 @@ def _explain_incomparable(run: Run, earlier: Run) -> str:
 
 
 def _explain_unusable(run: Run, earlier: Run) -> str:
-    """Say by what it holds why the scores of a run do not count; empty where they do."""
+    """Explain why the scores of a run do not count; empty where they do."""
     encoders = [{name: card["fingerprint"] for name, card in each.encoder_cards.items()} for each in (run, earlier)]
     try:
         if earlier.suite.fingerprint != run.suite.fingerprint:

@@ -302,7 +302,7 @@ class Withheld:
         self._enough = set(measured.concept[~few])
 
     def reason(self, row: Mapping[Any, Any]) -> GateReason:
-        """Say why a row is not judged at all."""
+        """Explain why a row is not judged at all."""
         if np.isnan(row["value"]):
             return GateReason.NO_ESTIMATE
         if (unread := self._unread(row)) != GateReason.NONE:
@@ -314,7 +314,7 @@ class Withheld:
         return GateReason.NO_ESTIMATE if row["verdict"] == Verdict.NOT_MEASURED else GateReason.NONE
 
     def _unread(self, row: Mapping[Any, Any]) -> GateReason:
-        """Say why its encoder says nothing of a row."""
+        """Explain why its encoder says nothing of a row."""
         encoder = row["encoder"]
         if own := self._encoders.get(encoder) or UNREAD.get(row["reason_code"]):
             return own

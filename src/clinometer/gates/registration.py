@@ -455,7 +455,7 @@ class Review:
     changes: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """Say it in lines."""
+        """Return the review as lines."""
         changes = [f"Changed: {change}." for change in self.changes] or ["Nothing was changed."]
         return [f"{self.registered}.", *(f"{attempt}." for attempt in self.attempts), *changes]
 
@@ -494,7 +494,7 @@ def review(run: Run, file: str | os.PathLike[str], policy_sha256: str | None = N
 
 
 def _attempts(lines: Sequence[Mapping[str, Any]], this: int) -> Iterator[str]:
-    """Say of each attempt when it began and how it ended; one without an end was killed, or is at work."""
+    """Yield when each attempt began and how it ended; one without an end was killed, or is at work."""
     for start in (line for line in lines if line.get("event") == "started"):
         number = start["attempt"]
         own = [line for line in lines if line.get("attempt") == number]
@@ -510,7 +510,7 @@ def _attempts(lines: Sequence[Mapping[str, Any]], this: int) -> Iterator[str]:
 def _changes(
     run: Run, registration: Registration, lines: Sequence[Mapping[str, Any]], end: Mapping[str, Any], policy: str | None
 ) -> Iterator[str]:
-    """Say what is not as registered."""
+    """Yield what differs from the registration."""
     record = run.record
     yield from registration_changes(record)
     if record["suite_fingerprint"] != registration.suite_fingerprint:

@@ -1,4 +1,4 @@
-"""What became of a policy, and how it is told: in words, as a table, as JUnit's XML, as Markdown for a pipeline."""
+"""The outcome of a policy, and how it is shown: in words, as a table, as JUnit's XML, as Markdown for a pipeline."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Gate:
         return gate_html(self)
 
     def as_mapping(self) -> dict[str, Any]:
-        """Everything as JSON holds it: what was held to what by which versions, and what came of it.
+        """Return everything as JSON: what was compared with which limits, by which versions, and the outcome.
 
         A limit that is not there, and what is not known, is None. ``unchecked`` leads where it is to be said.
         """
@@ -157,7 +157,7 @@ def rule_limits_in_words(rule: Rule) -> str:
 
 
 def gate_in_words(judged: Gate) -> str:
-    """Say what became of a gate."""
+    """Return the outcome of a gate in words."""
     if judged.outcome == Outcome.HOLDS and judged.policy.needs_history:
         return "The gate holds: no number is shown to have changed, and every other to keep its limits."
     if judged.outcome == Outcome.HOLDS:
@@ -175,7 +175,7 @@ def gate_in_words(judged: Gate) -> str:
 
 
 def way_on(judged: Gate) -> str:
-    """Say what may be done about an outcome."""
+    """Return what may be done about an outcome."""
     changed = judged.table.n_history.notna() & (judged.table.outcome == judged.outcome)
     if changed.any() and judged.outcome != Outcome.UNDECIDED:
         return (
@@ -202,13 +202,13 @@ def way_on(judged: Gate) -> str:
 
 
 def _beside(judged: Gate, metric: str) -> str:
-    """Say after a comma what else has to grow where more images decide a number; empty where nothing does."""
+    """Return after a comma what else has to grow where more images decide a number; empty where nothing does."""
     has_groups = study_of(judged.runs[0].suite).groups_grow and metric != REFUSAL
     return wording.aside(wording.IN_PROPORTION if has_groups else "")
 
 
 def rule_in_words(rule: RuleOutcome) -> str:
-    """``mcas within ±0.25: broken; 2 broken and 20 undecided of 30 numbers.``"""
+    """Return ``mcas within ±0.25: broken; 2 broken and 20 undecided of 30 numbers.``"""
     counts = rule.rows.outcome.value_counts()
     limits = rule_limits_in_words(rule.rule)
     named = rule.name if rule.name.endswith(limits) else f"{rule.name} ({limits})"
@@ -232,7 +232,7 @@ def _shared_reason(rows: pd.DataFrame) -> str:
 
 
 def columns_of(rows: pd.DataFrame) -> dict[str, list[str]]:
-    """Write numbers as cells by the heading of their column; what would say the same in every row has none."""
+    """Format numbers as cells by column heading; what would say the same in every row has no column."""
     numbers = [number for name in ("value", "low", "high") for number in rows[name]]
     digits = wording.digits_for(numbers)
     written = _number_style(rows)
@@ -287,7 +287,7 @@ def _name_of(row: dict[Any, Any], named: list[str]) -> str:
 
 
 def explanations(judged: Gate) -> Iterator[str]:
-    """Say of every number, in the order of the table, why it came out as it did."""
+    """Yield why every number came out as it did, in the order of the table."""
     family = sum(len(rule.rows) for rule in judged.rules if rule.rule.against is None)
     for rule in judged.rules:
         digits = wording.digits_for([number for name in ("value", "low", "high") for number in rule.rows[name]])

@@ -149,7 +149,7 @@ def executor_of(
     encoders: Mapping[str, Recipe],
     readers: Mapping[str, Recipe] = MappingProxyType({}),
 ) -> Executor:
-    """Say who makes the missing parts of a stage."""
+    """Return who makes the missing parts of a stage."""
     return Executor() if engine is None else Parallel(engine, generator, encoders, readers)
 
 

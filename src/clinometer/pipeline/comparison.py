@@ -100,7 +100,7 @@ def _held_together(first: Run, second: Run) -> tuple[list[str], str, list[dict[S
 
 
 def _pairs(drawn: Sequence[dict[Start, str]]) -> frozenset[int]:
-    """Seeds of the pairs; a noise that wordings of a concept share is none where one of them lacks its partner."""
+    """Return seeds of the pairs; a noise that wordings of a concept share is left out where one lacks its partner."""
     alone = {seed for seed, _, strength in drawn[0].keys() ^ drawn[1].keys() if not strength}
     return frozenset(seed for seed, *_ in drawn[0].keys() & drawn[1].keys()) - alone
 
@@ -137,7 +137,7 @@ Start = tuple[int, str, float]
 
 
 def _explain_unpaired(first: Run, second: Run) -> str:
-    """Say what keeps images from being pairs; empty where they start from the same noise, or portraits."""
+    """Explain what keeps images from being paired; empty where they start from the same noise, or portraits."""
     runs = (first, second)
     if COUNTED in [run.record["origin"] for run in runs]:
         return "the runs hold counts, so no image shares its noise with another"
@@ -168,7 +168,7 @@ def _begin_alike(first: Counter[Start], second: Counter[Start]) -> bool:
 
 
 def _other_plans(first: Run, second: Run) -> str:
-    """Say how the plans of two runs differ: in seeds, in numbers of images or, where in neither, in noise."""
+    """Explain how the plans of two runs differ: in seeds, in numbers of images or, where in neither, in noise."""
     seeds = [run.record["seed"] for run in (first, second)]
     images = [run.suite.images_in_words() for run in (first, second)]
     causes = [f"other seeds ({seeds[0]} and {seeds[1]})"] if seeds[0] != seeds[1] else []

@@ -131,17 +131,17 @@ def comparison_tables(
 
 
 def comparison_verdict(comparison: Comparison, labels: tuple[str, str] | None = None) -> str:
-    """Say which leans more, or that it is undecided, and over what."""
+    """Return in words which leans more, or that it is undecided, and over what."""
     return " ".join(part for part in _verdict(comparison, labels or pair_names([comparison])[0]) if part)
 
 
 def comparison_refusals(comparison: Comparison, labels: tuple[str, str] | None = None) -> str:
-    """Say which run refuses more, and what that means; empty where neither refused anything."""
+    """Return in words which run refuses more, and what that means; empty where neither refused anything."""
     return " ".join(refusals_in_words(comparison, labels or pair_names([comparison])[0]))
 
 
 def comparison_caution(comparison: Comparison, labels: tuple[str, str] | None = None) -> tuple[str, str]:
-    """Say what makes the differences mean less, and by what numbers: pictures that show less of what was asked."""
+    """Explain what makes the differences mean less, such as pictures that show less of what was asked."""
     suite = comparison.first.suite
     return study_of(suite).comparison(suite).caution(comparison, labels or pair_names([comparison])[0])
 
@@ -241,7 +241,7 @@ def _table(
 
 
 def _note(quantity: Quantity, rows: Sequence[Row], suite: Suite, first: str) -> str:
-    """Say what the sign means, what was tested, what the intervals are over, and what would decide."""
+    """Explain what the sign means, what was tested, what the intervals are over, and what would decide."""
     test = next((row.test for row in rows if row.test), "no test")
     label_a = quantity.a or study_of(suite).comparison(suite).label_a(suite)
     family = quantity.family or f"{quantity.unit}s"
@@ -265,7 +265,7 @@ def _common_reason(rows: Sequence[Row]) -> str:
 
 
 def pairing_in_words(comparison: Comparison) -> str:
-    """Say how many pairs of images were compared, or what keeps the runs from being paired, and what repeats."""
+    """Return in words how many pairs of images were compared, or what keeps the runs from being paired; and repeats."""
     runs = zip(pair_names([comparison])[0], (comparison.first, comparison.second), strict=True)
     each = [(name, one) for name, run in runs for one in (run.runs if isinstance(run, PooledRun) else (run,))]
     repeats = "".join(f" {name}: {said}" for name, run in each for said in repeats_in_words(run))

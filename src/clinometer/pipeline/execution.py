@@ -82,7 +82,7 @@ class Executor:
         generate(run, generator, progress)
 
     def stage(self, stage: Stage, run: Run, generator: Generator, progress: Progress) -> None:
-        """Do what a study does beside drawing."""
+        """Run a study's stage."""
         stage(run, generator, progress)
 
     def encode(self, run: Run, encoder: Encoder, progress: Progress) -> None:
@@ -257,7 +257,7 @@ class Job:
 
 
 def part_size_of(generator: Generator) -> int:
-    """Say how many images a part holds: a batch, but no fewer than are worth a file."""
+    """Return how many images a part holds: a batch, but no fewer than are worth a file."""
     return max(generator.batch_size, SMALLEST_PART)
 
 
@@ -383,7 +383,7 @@ def read_all(
 
 def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder]) -> bool:
     """Return whether a run directory holds all of a job, done to the end by this code, with no file touched since."""
-    plain = job.origin == "generated" and job.rounds is None and job.protocol is None  # a manifest may be mended
+    plain = job.origin == "generated" and job.rounds is None and job.protocol is None  # a manifest may be corrected
     if not plain or job.retry_failed or job.unscored or job.learn_errors is not None:
         return False
     directory = Directory(out)

@@ -401,11 +401,11 @@ class _Notes(NoProgress):
         self.messages: list[str] = []
 
     def note(self, message: str) -> None:
-        """Keep it."""
+        """Collect it."""
         self.messages.append(message)
 
 
 def threads_of_a_worker() -> int:
-    """Threads of torch in each worker: those of ``OMP_NUM_THREADS``, or one, as the other cores have workers too."""
+    """Return torch's threads in a worker: those of ``OMP_NUM_THREADS``, or one, as other cores have workers too."""
     threads = os.environ.get("OMP_NUM_THREADS", "")
     return int(threads) if threads.isdecimal() and int(threads) else 1

@@ -103,7 +103,7 @@ def release(models: Iterable[Any]) -> None:
 
 
 def room() -> int:
-    """Say how many bytes models may take while they wait, besides what they take already."""
+    """Return how many bytes models may take while they wait, besides what they take already."""
     now = memory()
     return now.available - int(KEPT_FREE * now.total)
 
@@ -309,7 +309,7 @@ class Models:
         return (generator if same else generator.with_settings(**settings)), AtSettings(weights, settings)
 
     def _weights(self, spec: str, options: Mapping[str, Any]) -> tuple[Loaded, Generator]:
-        """Put the weights on their device, with one recipe as long as this lives: workers know them by it."""
+        """Load the weights on their device, with one recipe for as long as this lives: workers know them by it."""
         for_any, for_these = (
             json.dumps([what, spec, key_options], sort_keys=True, default=str)
             for what, key_options in (("any settings", _split(options)[1]), ("these", options))
@@ -388,7 +388,7 @@ class Models:
 
 
 def named_encoders(specs: Encoders) -> Sequence[str | Encoder]:
-    """Encoders as they were given, one by one, and those that a preset stands for."""
+    """Return encoders as they were given, one by one, with presets replaced by what they name."""
     return with_presets(one_by_one(specs))
 
 
@@ -399,7 +399,7 @@ def one_by_one(specs: Encoders | Readers | None) -> list[Any]:
 
 
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Settings of a call, and what the weights depend on."""
+    """Split options into settings of a call and what the weights depend on."""
     settings = {name: value for name, value in options.items() if name in SETTINGS}
     return settings, {name: value for name, value in options.items() if name not in SETTINGS}
 

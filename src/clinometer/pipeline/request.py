@@ -349,7 +349,7 @@ def flag_of(field: FieldInfo) -> Flag:
 
 
 def told_default(field: FieldInfo) -> str:
-    """Say what stands for an option that is not given, as ``--help`` does; empty where its description does."""
+    """Return an option's default as ``--help`` shows it; empty where its description says it."""
     default = flag_of(field).default or ("" if field.default is None else str(field.default))
     return f" [default: {default}]" if default else ""
 

@@ -127,7 +127,7 @@ def require_same_scores(run: Run, progress: Progress) -> None:
 
 
 def _differences(name: str, stored: pd.DataFrame, anew: pd.DataFrame) -> Iterator[str]:
-    """Say where two tables differ: rows and columns that one lacks, and cells, each in a line."""
+    """Yield where two tables differ, a line each: rows and columns that one lacks, and cells."""
     keys = [key for key in ("curve", *_KEYS) if key in stored and key in anew]
     old, new = (table.set_axis(_row_names(table[keys]), axis="index") for table in (stored, anew))
     yield from (f"{name}: column {column} is not stored" for column in new.columns.difference(old.columns))

@@ -227,7 +227,7 @@ class Answers:
         return table.to_pylist() if is_own else []
 
     def differing(self, reader: Mapping[str, Any]) -> tuple[np.ndarray, list[int]]:
-        """Say which answers to the same pictures differed from the first ones: rounds × units, and each round's part.
+        """Return which repeated answers differed from the first: rounds × units, and the part before each round.
 
         A unit is a picture and a question; NaN where the answer failed, or the picture was drawn anew since. Before
         which part a round was asked is `AT_END` after all.

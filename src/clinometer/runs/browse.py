@@ -81,7 +81,7 @@ def stamp_of(directory: Directory) -> str:
 
 
 def planned_count(run: Run) -> int:
-    """Say how many samples are planned, by the plan's footer alone.
+    """Return how many samples are planned, reading the plan's footer alone.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def planned_count(run: Run) -> int:
 
 
 def stored_in(run: Run, part: int) -> dict[str, Stored]:
-    """Say where the images of a part lie, by their ids; no pixels are read.
+    """Return where the images of a part are stored, by id; no pixels are read.
 
     Raises
     ------

@@ -23,7 +23,7 @@ class ModelCards:
 
     @staticmethod
     def place(name: str) -> str:
-        """Say where what a model leaves lies."""
+        """Return the folder of what a model leaves."""
         return embeddings_name(name)
 
     def _read_cards(self, which: str = "") -> dict[str, dict[str, Any]]:
@@ -178,7 +178,7 @@ class ReaderCards(ModelCards):
 
     @staticmethod
     def place(name: str) -> str:
-        """Say where a reader's answers lie."""
+        """Return the folder of a reader's answers."""
         return readings_name(name)
 
     def questions(self, reader: str) -> dict[str, QuestionSpec]:

@@ -62,7 +62,7 @@ def generate(run: Run, generator: Generator, progress: Progress) -> None:
 
 
 def tell_conversions(converted: Mapping[str, int], progress: Progress) -> None:
-    """Say what was done to images that were read from files, and to how many."""
+    """Note how images were converted as they were read from files, and how many."""
     if converted:
         summary = "; ".join(f"{what} ({images})" for what, images in sorted(converted.items()))
         progress.note(f"converted as they were read, and how many images: {summary}")
@@ -222,7 +222,7 @@ def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequenc
 
 
 def _keep_drawn(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]]) -> None:
-    """Keep the images of a part that stops halfway; those that failed are drawn with the rest when it is resumed."""
+    """Store the images of a part that stops halfway; failed ones are drawn with the rest when it is resumed."""
     drawn = (future.result() for future in results if future.exception() is None)
     by_id = {stored.result.id: stored for stored in drawn if stored.result.status != "failed"}
     run.drawn.keep(part, [_row(sample, by_id[sample.id]) for sample in samples if sample.id in by_id])

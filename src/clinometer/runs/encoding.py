@@ -136,7 +136,7 @@ def require_drawn(run: Run, then: str = "") -> None:
 
 @contextmanager
 def forgotten(run: Run, encoder: str) -> Iterator[None]:
-    """Keep nothing of an encoder that gives no vectors: with one that cannot finish, a run would have no scores.
+    """Forget an encoder that gives no vectors: with one that cannot finish, a run would have no scores.
 
     Of a run that shows some of its parts, who has it whole does so.
     """
@@ -146,7 +146,7 @@ def forgotten(run: Run, encoder: str) -> Iterator[None]:
         if not run.is_whole:
             raise
         run.encoders.forget(encoder)
-        problem = f"{error}; mend it, or name another encoder: what is drawn is kept"
+        problem = f"{error}; fix it, or name another encoder: what is drawn is kept"
         raise NoVectorsError(problem, code=error.code) from error
 
 
@@ -265,7 +265,7 @@ class PartEncoder:
             self._hand_on()
 
     def finish(self) -> None:
-        """Hand on all that was begun."""
+        """Fetch and write all that was begun."""
         while self._begun:
             self._hand_on()
 

@@ -75,7 +75,7 @@ class Files:
         except Exception as error:  # each kind of filesystem has its own: no such archive, server, credentials
             message = f"{type(error).__name__}: {error}"
             raise RunStorageError.unreadable(
-                f"{self.url}: cannot be opened ({message}); mend the URL, or give a path"
+                f"{self.url}: cannot be opened ({message}); fix the URL, or give a path"
             ) from error
         self.root = root.rstrip("/")
         kinds = self.fs.protocol
@@ -94,7 +94,7 @@ class Files:
 
     @contextmanager
     def listed_once(self) -> Iterator[None]:
-        """Answer what lies on a store from its listings, which are made once: nobody waits here for another file.
+        """Look up files of a store in listings that are made once, where nobody waits for another file to appear.
 
         A file that turns out to be another one by then is looked for anew.
         """
@@ -469,4 +469,4 @@ def _too_large(path: str, most: int) -> RunCorruptError:
 def _unreadable(path: str, error: OSError | ValueError) -> RunCorruptError:
     """Return the error of a system that could not read: it says nothing against what the file holds."""
     message = getattr(error, "strerror", None) or error
-    return RunCorruptError(f"{path}: cannot be read: {message}; mend that and give the same command again")
+    return RunCorruptError(f"{path}: cannot be read: {message}; fix that and give the same command again")

@@ -183,7 +183,7 @@ class Lease:
         return 2 * self._lifetime / SIGNS
 
     def _read_holder(self, generation: int) -> Holder | None:
-        """Say who made a claim; None where it is gone or cannot be read."""
+        """Return who made a claim; None where it is gone or cannot be read."""
         with suppress(RunNotFoundError, RunCorruptError, TypeError):
             claim = self._place.read_json(self._claim(generation))
             claim.pop("time", None)
@@ -210,7 +210,7 @@ class Lease:
         return str(self._read_holder(last[0]) or "process unknown") if last else ""
 
     def last_claim(self) -> str:
-        """Say who made the last claim and since when, in words: the lock of a machine does not say who has it."""
+        """Return in words who made the last claim and when: a file lock does not say who holds it."""
         with suppress(RunError, KeyError, TypeError, ValueError, OverflowError, OSError):
             generation = self._generations()[-1:]
             holder = self._read_holder(*generation) if generation else None

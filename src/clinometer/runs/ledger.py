@@ -370,42 +370,42 @@ def require_numbers(table: pa.Table) -> None:
 
 
 def samples_name(part: int) -> str:
-    """Say where a part's samples lie."""
+    """Return the file of a part's samples."""
     return part_name("samples", part)
 
 
 def part_name(folder: str, part: int) -> str:
-    """Say where a part lies in a folder."""
+    """Return the file of a part in a folder."""
     return f"{folder}/part-{part:05d}.parquet"
 
 
 def trace_name(encoder: str, part: int) -> str:
-    """Say where an encoder's embeddings lie of what a part's images were taken for on the way."""
+    """Return the file of an encoder's vectors of a part's intermediate images."""
     return part_name(f"{TRACE}/{folder_name(encoder)}", part)
 
 
 def embeddings_name(encoder: str) -> str:
-    """Say where an encoder's embeddings lie."""
+    """Return the folder of an encoder's embeddings."""
     return f"{EMBEDDINGS}/{folder_name(encoder)}"
 
 
 def readings_name(reader: str, part: int | None = None) -> str:
-    """Say where a reader's answers lie, or those of a part's images."""
+    """Return the folder of a reader's answers, or the file of those about a part's images."""
     place = f"{READINGS}/{folder_name(reader)}"
     return place if part is None else part_name(place, part)
 
 
 def folder_name(model: str) -> str:
-    """Call a folder by a model: characters that a path cannot hold become hyphens."""
+    """Return the folder name of a model: characters that a path cannot hold become hyphens."""
     place = re.sub(r"[^A-Za-z0-9._-]+", "-", model)
     return place if place.strip(".") else "-" * len(place) or "-"  # ".." is another folder
 
 
 def saved_again_name(encoder: str) -> str:
-    """Say where it lies how far saving a picture again moves an encoder's vectors."""
+    """Return the file of how far saving a picture again moves an encoder's vectors."""
     return f"{embeddings_name(encoder)}/saved-again.parquet"
 
 
 def vectors_name(encoder: str, part: int) -> str:
-    """Say where an encoder's embeddings of a part's images lie."""
+    """Return the file of an encoder's embeddings of a part's images."""
     return part_name(embeddings_name(encoder), part)

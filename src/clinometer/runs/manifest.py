@@ -86,7 +86,7 @@ def _asked_by_prompt(row: ManifestRow, by_prompt: dict[str, list[PromptSpec]], s
         )
     hint = did_you_mean(str(row.prompt), by_prompt) or "it asks others."
     raise ImportManifestError.unknown_name(
-        f"{where} is no prompt of suite {suite.name}; {hint} Mend it, add the column concept or group, or give the "
+        f"{where} is no prompt of suite {suite.name}; {hint} Fix it, add the column concept or group, or give the "
         "--suite it was made for"
     )
 
@@ -112,5 +112,5 @@ def _unknown(
     hint = did_you_mean(str(term), terms) or f"expected {first_and_more(terms, 10)}."
     return ImportManifestError.unknown_name(
         f"{source}, line {row.line}, {field}: {quoted(term)} is not in suite {suite.name}; {hint} "
-        "Mend the manifest, or give the --suite it was made for"
+        "Fix the manifest, or give the --suite it was made for"
     )

@@ -165,7 +165,7 @@ class Plan(Sequence[Sample]):
         return self._table[name]
 
     def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
-        """Some columns of every sample, without the others: a tenth of what it takes to make the samples themselves."""
+        """Yield some columns of every sample: it takes a tenth of the time that making the samples does."""
         for first in range(0, len(self), _ROWS):
             piece = self._table.slice(first, _ROWS)
             yield from zip(*(_values(piece[name], name) for name in names), strict=True)
@@ -243,7 +243,7 @@ class Parts(Mapping[int, Plan]):
 
 
 def _compact(tables: Iterable[pa.Table]) -> pa.Table:
-    """Tables as one, each column in one piece."""
+    """Join tables, each column in one chunk."""
     return gathered(tables, PLAN_SCHEMA, _SHARED).combine_chunks()
 
 
@@ -367,7 +367,7 @@ _AT_ONCE: Final = 256
 
 
 def gathered(tables: Iterable[pa.Table], schema: pa.Schema, shared: Collection[str] = ()) -> pa.Table:
-    """Tables one after the other, with the columns of a schema; of ``shared`` ones each text is held once."""
+    """Join tables, with the columns of a schema; each text of ``shared`` columns is held once."""
     stream, pieces = iter(tables), [_encode_dictionaries(schema.empty_table(), shared)]
     while some := list(islice(stream, _AT_ONCE)):
         pieces.append(_encode_dictionaries(pa.concat_tables(some).select(schema.names).combine_chunks(), shared))

@@ -37,7 +37,7 @@ class Progress(Protocol):
         ...
 
     def note(self, message: str) -> None:
-        """Say something a user should read."""
+        """Show a message that a user should read."""
         ...
 
 
@@ -81,7 +81,7 @@ class NotebookProgress:
             self._show()
 
     def finish(self) -> None:
-        """Put a line in the bar's place."""
+        """Replace the bar by a line."""
         self._before.append(f"{self._stage}: done in {monotonic() - self._began:.1f} s")
         self._stage = ""
         self._show()
@@ -150,7 +150,7 @@ LONGEST_REASON: Final = 4000
 
 @contextmanager
 def named(kind: str, name: str, note: str = "; what is finished is kept") -> Iterator[None]:
-    """Whatever a model's own code raises, in one line with its name; what is finished is on disk, but for tests."""
+    """Raise whatever a model's own code raises, in one line with its name; what is finished is on disk already."""
     try:
         yield
     except ClinometerError:
@@ -196,7 +196,7 @@ class Failures:
                 if len(self._in_a_row) >= images and len(failed_prompts) >= prompts:
                     raise ModelError.failed(
                         f"{self._run.model_card['name']}: {len(self._in_a_row)} images in a row failed, of "
-                        f"{len(failed_prompts)} prompts: {result.reason}; mend it and give the same command again"
+                        f"{len(failed_prompts)} prompts: {result.reason}; fix it and give the same command again"
                     )
             yield result
 
@@ -218,8 +218,8 @@ class Failures:
         if any(status != "failed" for identifier, status in rows if identifier in stage):
             return
         self._run.drawn.forget_failed_parts(set(stage.values()))
-        # a file that was mended is another one, and the directory that of a run of the files as they were
-        then = f"mend the files, delete {self._run.url}" if of_files else "mend it"
+        # a corrected file is another one, and the directory that of a run of the files as they were
+        then = f"fix the files, delete {self._run.url}" if of_files else "fix it"
         raise ModelError.failed(
             f"{self._run.model_card['name']}: all {len(stage)} images failed, the first because: "
             f"{self._first_reason}; {then} and give the same command again"

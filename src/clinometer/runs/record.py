@@ -94,14 +94,14 @@ def new_record(
 
 
 def with_checksum(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record that says its own checksum, last of all."""
+    """Return a record with its own checksum as the last key."""
     rest = {key: value for key, value in record.items() if key != "checksum"}
     as_read = json.loads(json.dumps(rest))  # a tuple comes back as a list, and a key as text
     return rest | {"checksum": checksum_of(as_read)}
 
 
 def checksum_of(record: Mapping[str, Any]) -> str:
-    """SHA-256 of what a record says but for its checksum, however it is laid out: JSON with sorted keys, no spaces."""
+    """Return SHA-256 of a record without its checksum, however it is laid out: JSON with sorted keys, no spaces."""
     rest = {key: value for key, value in record.items() if key != "checksum"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -474,7 +474,7 @@ def protocol_record(record: Mapping[str, Any], encoders: Sequence[str], typed: S
 
 
 def portrait_departures(protocol: Protocol | None, images: int | None, expression: str) -> list[Departure]:
-    """Say where given portraits are not what the protocol takes: fewer of a group, or another expression."""
+    """Return where given portraits depart from the protocol: fewer of a group, or another expression."""
     differences = []
     if protocol is not None and protocol.portraits == "all" and images is not None:
         differences.append(Departure("images (group)", "all portraits", f"at most {images}"))
@@ -490,7 +490,7 @@ def recorded_departures(record: Mapping[str, Any]) -> list[Departure] | None:
 
 
 def departures(record: Mapping[str, Any], encoders: Sequence[str]) -> list[Departure]:
-    """Say where a run is not what its suite's protocol says, option by option."""
+    """Return where a run departs from its suite's protocol, option by option."""
     suite = suite_from_mapping(record["suite"], source="run.json")
     protocol, card = suite.protocol, record["model"]
     if protocol is None:
@@ -540,7 +540,7 @@ def _of_questions(suite: Suite, protocol: Protocol, record: Mapping[str, Any]) -
 
 
 def registration_changes(record: Mapping[str, Any]) -> list[str]:
-    """Say what of a run is not what its registration says, a phrase each; empty of a run without a registration.
+    """Return what of a run differs from its registration, a phrase each; nothing for a run without a registration.
 
     What was asked of the images themselves cannot differ: images of another model, suite, seed or setting are another
     run. Encoders, readers, ratings and settings of scoring can be changed after the images were seen.
@@ -581,7 +581,7 @@ def registration_changes(record: Mapping[str, Any]) -> list[str]:
 
 
 def registration_in_words(record: Mapping[str, Any]) -> str:
-    """Say in a line when a run was registered and what was changed since; empty of a run without a registration."""
+    """Return a line on when a run was registered and what was changed since; empty for a run without a registration."""
     registered = record.get("options", {}).get("registration")
     if registered is None:
         return ""

@@ -116,7 +116,7 @@ class Samples:
             worker.drawn[part] = [(row["id"], row["status"], row["reason"]) for row in rows]
 
     def keep(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Keep rows of a part's undrawn samples until the others are drawn too; a part that exists stays whole."""
+        """Store rows of a part's undrawn samples until the others are drawn too; a part that exists stays whole."""
         if not rows:
             return
         if part in self.to_redraw or len(rows) == len(self.missing(part)):
@@ -126,7 +126,7 @@ class Samples:
             self._ledger.write_table(part_name(UNFINISHED, part), pa.Table.from_pylist(kept, schema=SAMPLE_SCHEMA))
 
     def part(self, part: int, columns: list[str]) -> pa.Table:
-        """Some columns, ``id`` among them, of a part that is there."""
+        """Read some columns, ``id`` among them, of a part that is there."""
         name = samples_name(part)
         table = self._ledger.read_table(name, columns, like=SAMPLE_SHAPE, added=ADDED)
         if not table["id"].equals(self._planned.all_parts[part].column("id")):
@@ -230,7 +230,7 @@ class Samples:
         return _frame((part.filter(pc.not_equal(part["status"], "ok")) for part in parts), WITHOUT_PIXELS)
 
     def each(self, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-        """Some columns of every finished sample, in plan order, a part at a time: a million rows are never held."""
+        """Yield some columns of every finished sample, in plan order; only one part is held at a time."""
         for table in self._all_parts(list(dict.fromkeys(["id", *columns]))):
             yield from zip(*(table[name].to_pylist() for name in columns), strict=True)
 
@@ -240,7 +240,7 @@ class Samples:
             yield from (self.part(part, columns) for part in self._drawn_parts())
 
     def repeats(self) -> dict[str, str]:
-        """Images that are, byte for byte, an earlier one of what they were asked for: both ids, the earlier one last.
+        """Find images that are, byte for byte, an earlier one of the same question: each id, and the earlier one's.
 
         A fixed seed gives them, or a cache. What they were asked for is a concept and a group, of a group alone its
         prompt, and of edits the strength. Of all other images eight bytes are held.
@@ -327,7 +327,7 @@ class Samples:
 
 
 def _frame(tables: Iterable[pa.Table], columns: Sequence[str], shared: Collection[str] = ()) -> pd.DataFrame:
-    """Tables of samples as one frame; the texts of ``shared`` columns become categories."""
+    """Join tables of samples into one frame; the texts of ``shared`` columns become categories."""
     schema = pa.schema({name: SAMPLE_FIELDS[name] for name in columns})
     frame: pd.DataFrame = gathered(tables, schema, shared).to_pandas()
     return frame

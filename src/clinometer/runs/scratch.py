@@ -27,7 +27,7 @@ class ScratchArray:
     shape: tuple[int, ...]
 
     def read(self, first: int = 0, stop: int | None = None) -> np.ndarray:
-        """Its entries along the first axis, from ``first`` to ``stop``."""
+        """Read its entries along the first axis, from ``first`` to ``stop``."""
         first, stop, _ = slice(first, stop).indices(self.shape[0])
         size = int(np.prod(self.shape[1:], dtype=int))
         numbers = self.scratch.read(self.start + first * size * self.kind.itemsize, (stop - first) * size, self.kind)
@@ -48,7 +48,7 @@ class Scratch:
         self._end, self._in_use = 0, Lock()
 
     def keep(self, array: np.ndarray) -> ScratchArray:
-        """Put an array away.
+        """Write an array to the file.
 
         Raises
         ------
@@ -70,7 +70,7 @@ class Scratch:
         return handle
 
     def read(self, start: int, count: int, kind: np.dtype) -> np.ndarray:
-        """So many numbers from a place on."""
+        """Read ``count`` numbers from a byte position on."""
         with self._in_use:
             self._file.seek(start)
             return np.frombuffer(self._file.read(count * kind.itemsize), kind)

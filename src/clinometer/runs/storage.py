@@ -345,7 +345,7 @@ def _checksum(name: str, content: memoryview, low: int, high: int, digits: int) 
 
 
 def _apart(content: memoryview) -> tuple[int, int]:
-    """Say where the pixels lie, first byte and the byte after the last; nowhere where they are not in one piece."""
+    """Return where the pixels lie, first byte and the byte after the last; 0 and 0 where they are not in one piece."""
     metadata = pq.read_metadata(pa.BufferReader(pa.py_buffer(content)))
     if metadata.num_row_groups == 1:
         group = metadata.row_group(0)

@@ -383,7 +383,7 @@ def require_run_or_nothing(directory: Directory) -> None:
 
 
 def _require_same_plan(run: Run, plan: Sequence[Sample]) -> None:
-    """Refuse a plan that does not begin with these samples: of a mended manifest, whose images are the same.
+    """Refuse a plan that does not begin with these samples: of a corrected manifest, whose images are the same.
 
     Raises
     ------

@@ -71,7 +71,7 @@ def no_answer(path: str, error: BaseException) -> RunStorageError:
 
 @contextmanager
 def answering(path: str) -> Iterator[None]:
-    """Word errors on the way to a store in one line: its client raises errors of its own kinds.
+    """Raise errors of a store's client, which are of its own kinds, as one line.
 
     Raises
     ------
@@ -119,7 +119,7 @@ class StoreFile:
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes from here on, or as many as there are."""
+        """Read so many bytes from here on, or as many as there are."""
         stop = None if size < 0 else self._at + size
         if self._size is not None:
             stop = self._size if stop is None else min(stop, self._size)
@@ -256,7 +256,7 @@ class Inventory:
     # --- files without their pixels ------------------------------------------------------------------------------
 
     def keep(self, name: str, content: pa.Buffer, pixels: tuple[int, int]) -> None:
-        """Keep a file that was read, but for its pixels, outside memory: it is read again in the same stage."""
+        """Cache a file that was read, without its pixels, outside memory: it is read again in the same stage."""
         with self._lock:
             entry = self.entry(name) if self.knows(name) else None
             if entry is None or not entry.stamp or entry.size != content.size:

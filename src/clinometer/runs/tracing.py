@@ -102,13 +102,13 @@ class Watch:
         self._seen: dict[str, Sequence[Estimate]] = {}
 
     def take(self, result: GenerationResult) -> GenerationResult:
-        """Keep what was seen on the way to an image, and return the rest."""
+        """Store what was seen on the way to an image, and return the rest."""
         if result.status == "ok":
             self._seen[result.id] = result.trace
         return replace(result, trace=())
 
     def taken(self, part: int, samples: Sequence[Sample]) -> dict[str, Sequence[Estimate]]:
-        """Hand over what was seen of a part; of one that held some images before, nothing: it is traced anew."""
+        """Return what was seen of a part; nothing for one that held some images before, which is traced anew."""
         seen, self._seen = self._seen, {}
         return seen if len(samples) == len(self._run.parts[part]) else {}
 

@@ -301,7 +301,7 @@ def require_foundation(run: Run, *, pixels: bool) -> None:
 
 
 def unlisted(run: Run) -> list[str]:
-    """Files of which nothing says whether they are as they were written: no table, and not listed in run.json."""
+    """Return files that cannot be verified: they are no tables, and not listed in run.json."""
     return [name for name in run.ledger.present() if not name.endswith(".parquet") and name not in run.ledger.files]
 
 

@@ -437,5 +437,5 @@ def write_record(directory: Directory, record: SweepRecord) -> None:
 
 
 def cell_place(directory: Directory, cell: Cell) -> str:
-    """Say where the run of a cell lies."""
+    """Return the place of a cell's run."""
     return f"{directory.url.rstrip('/')}/{CELLS}/{cell.name}"

@@ -121,7 +121,7 @@ def write_split(directory: Directory, outcome: SweepOutcome) -> None:
 
 
 def split_lacks(outcome: SweepOutcome, suite: Value) -> str:
-    """Say why a suite has no split, and what to do for one; empty where there is one, or no guidance to split by."""
+    """Explain why a suite has no split, and what to do; empty where there is one, or no guidance to split by."""
     settings = [setting for setting in outcome.of_suite(suite) if setting.run is not None]
     scales = [scale for setting in settings if (scale := guidance_of(setting)) is not None]
     run = next((setting.run for setting in settings if setting.run is not None), None)

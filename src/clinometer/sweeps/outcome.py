@@ -9,7 +9,7 @@ and all differences of the grid are judged as one family. A concept of a setting
 there. The baseline draws a concept for as long as any setting does, so that all images have partners.
 
 What was decided is kept in sweep.json, and so is how far each concept has come. A cell that joins late, or that failed
-and is mended, first draws as many images as the baseline has, and is looked at only then: nobody who decides when it
+and is repaired, first draws as many images as the baseline has, and is looked at only then: nobody who decides when it
 stops has seen the partners of images that it is still to draw. See decision 51.
 """
 
@@ -275,7 +275,7 @@ class SweepRounds:
         return {**rounds.level, **rounds.stopped.get(cell.setting.name, {})}
 
     def advance(self, ready: Sequence[Cell], progress: Progress) -> set[Cell]:
-        """Look at what is decided, and take what is not a round further. Returns the cells that are to draw more.
+        """Look at what is decided, and advance what is not by a round. Returns the cells that are to draw more.
 
         ``ready`` : the cells that have drawn and embedded all they are to have by now. What is not ready is looked at
         another time, and drives nothing.

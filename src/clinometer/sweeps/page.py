@@ -389,7 +389,7 @@ Steps = list[tuple[float, str, Setting]]
 
 
 def _lines(outcome: SweepOutcome, settings: Sequence[Setting], axis: str) -> list[tuple[str, Steps]]:
-    """Settings along an axis, a line for each combination of the other axes: of many, the baseline's alone.
+    """Return settings along an axis, a line for each combination of the other axes; of many, the baseline's alone.
 
     A model without a LoRA is where the line of each LoRA's weights begins.
     """

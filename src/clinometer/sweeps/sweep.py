@@ -201,9 +201,9 @@ def request_of(cell: Cell, sweep_file: SweepFile, objects: LoadedObjects, out: s
 
 
 def require_rounds(sweep_file: SweepFile, objects: LoadedObjects) -> None:
-    """Refuse ``until`` of a suite that cannot be drawn so: no mending of its cells would help.
+    """Refuse ``until`` of a suite that cannot be drawn so: repairing its cells would not help.
 
-    A suite that cannot be read may be mended, and is left to its cells.
+    A suite that cannot be read may be repaired, and is left to its cells.
 
     Raises
     ------
@@ -393,5 +393,5 @@ def require_finished(sweep: Sweep) -> None:
         name, reason = next(iter(sweep.failed.items()))
         raise SweepError.failed(
             f"{sweep.url}: {len(sweep.failed)} of {len(sweep.cells)} cells failed; the others are finished. The first, "
-            f"{name}: {reason}. Mend that and give the same command again: only what failed is done"
+            f"{name}: {reason}. Fix that and give the same command again: only what failed is done"
         )

@@ -114,7 +114,7 @@ def test_files_that_all_fail_are_mended_and_imported_elsewhere(tmp_path):
     lines = [{name: value for name, value in row.items() if name != "content"} for row in rows]
     (folder / "manifest.jsonl").write_text("\n".join(map(json.dumps, lines)))
     with pytest.raises(
-        ModelError, match=r"all 10 images failed, .*; mend the files, delete .*run and give the same command again$"
+        ModelError, match=r"all 10 images failed, .*; fix the files, delete .*run and give the same command again$"
     ):
         imported(folder, tmp_path)
     for row in rows:

@@ -349,9 +349,7 @@ def test_a_model_that_answers_in_words_alone_ends_as_a_run_of_refusals(tmp_path:
 def test_an_endpoint_of_another_shape_ends_the_run_with_what_it_said(tmp_path: Path):
     suite = toy_suite(target=1, attribute=1, concepts=2)
     with ImageServer(lambda number, asked: (200, {"created": 1, "data": []}, {})) as server:
-        with pytest.raises(
-            ModelError, match=rf"painter: all \d+ images failed, the first because: {NONE}: .*; mend it"
-        ):
+        with pytest.raises(ModelError, match=rf"painter: all \d+ images failed, the first because: {NONE}: .*; fix it"):
             quick.audit(connect("openrouter", server), suite, tmp_path / "run", encoder=Eye(), budget=9.0)
         server.behaviour = painted("openrouter")
         run = quick.audit(connect("openrouter", server), suite, tmp_path / "run", encoder=Eye(), budget=9.0)

@@ -104,8 +104,8 @@ def test_finished_images_find_their_prompt_by_concept_and_group(tmp_path):
     ("line", "words"),
     [
         ("0.png,mosque,,", "concept: 'mosque' is not in suite t2iat/judaism-christianity"),
-        ("0.png,chruch,,", "concept: 'chruch' is not in suite .*; did you mean church\\? Mend the manifest"),
-        ("0.png,church,kind,", "group: 'kind' is not in suite .*; expected pleasant, unpleasant. Mend the manifest"),
+        ("0.png,chruch,,", "concept: 'chruch' is not in suite .*; did you mean church\\? Fix the manifest"),
+        ("0.png,church,kind,", "group: 'kind' is not in suite .*; expected pleasant, unpleasant. Fix the manifest"),
         ("0.png,,pleasant,", "concept and group: 'pleasant' is not in suite"),
     ],
 )

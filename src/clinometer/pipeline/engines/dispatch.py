@@ -183,7 +183,7 @@ class _Table:
             )
 
     def _met_end(self, future: Future[Any]) -> Done | Death:
-        """Put a unit back in the queue. Which of its parts killed the worker is not known, so each then runs alone."""
+        """Requeue a unit. Which of its parts killed the worker is not known, so each then runs alone."""
         slot, unit = self._working.pop(future)
         error = future.exception()
         if error is None:

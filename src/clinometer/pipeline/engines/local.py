@@ -51,7 +51,7 @@ class LocalEngine:
 
 
 def pickled_work(work: Work) -> bytes:
-    """Work as it is sent to another process.
+    """Return work as it is sent to another process.
 
     Raises
     ------
@@ -127,7 +127,7 @@ class _ProcessSlot:
         return started
 
     def _note_process(self, started: Future[int]) -> None:
-        """Keep the process, for its exit code; its pool does not tell it.
+        """Store the process for its exit code, which its pool does not tell.
 
         The pipe of results is to end with the worker, else half a result is awaited for good: the pool keeps an end to
         write by, which it does not use.

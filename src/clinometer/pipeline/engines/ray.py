@@ -126,7 +126,7 @@ def _watch(head: tuple[str, int], raylet: str, lost: Future[None], closed: Event
 
 
 def smallest_gpu(weights: int, gpus: int) -> int | None:
-    """Memory of the cluster's smallest GPU, in bytes; None where nobody needs it or a machine does not tell."""
+    """Return bytes of the cluster's smallest GPU; None where nobody needs it or a machine does not tell."""
     if not (weights and gpus):
         return None
     nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]  # type: ignore[no-untyped-call]
@@ -141,7 +141,7 @@ def smallest_gpu(weights: int, gpus: int) -> int | None:
 
 @ray.remote(num_cpus=0)
 def _memory_here() -> int:
-    """Memory of a machine's smallest GPU; 0 where its driver does not tell."""
+    """Return the memory of a machine's smallest GPU; 0 where its driver does not tell."""
     return min((gpu.total for gpu in gpu_table().values()), default=0)
 
 
@@ -150,7 +150,7 @@ class _Worker:
     """A process of the cluster that makes units."""
 
     def up(self) -> None:
-        """Say that it is there."""
+        """Answer that the worker is up."""
 
     def make(self, key: str, work: bytes | None, unit: Unit) -> Any:
         """Make a unit; see :func:`clinometer.pipeline.engines.local.make`."""

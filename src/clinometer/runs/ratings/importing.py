@@ -366,7 +366,7 @@ def _one_chosen(row: Mapping[str, Any], options: Mapping[str, str], answer: str,
     if len(chosen) > 1:
         raise RatingsError.conflict(
             f"{place}: found {first_and_more(chosen, 3)} chosen of the options, expected one; leave the row out, or "
-            "mend it"
+            "fix it"
         )
     return chosen[0] if chosen else ""
 
@@ -470,7 +470,7 @@ def _choices(annotation: Mapping[str, Any], item: str, place: str, wanted: str |
     for own in made.values():
         if len(own) > 1:
             raise RatingsError.conflict(
-                f"{place}: found {first_and_more(own, 3)} chosen, expected one; leave it out, or mend it"
+                f"{place}: found {first_and_more(own, 3)} chosen, expected one; leave it out, or fix it"
             )
         seconds = _seconds(str(annotation.get("lead_time")))
         yield _short(Rating(item, rater, own[0], seconds, str(annotation.get("created_at") or ""), place))

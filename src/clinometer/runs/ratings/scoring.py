@@ -39,7 +39,7 @@ def machine_scores(scores: pd.DataFrame, rated: Rated) -> tuple[MachineScores, .
 
 
 def with_ratings(run: Run, rated: Rated, scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores, below them what people's ratings say, and apart from that what simulated ones do, where there are any."""
+    """Append to scores what people's ratings say and, apart from them, what simulated ones do, where there are any."""
     if not has_ratings(run):
         return scores
     made = {
@@ -54,7 +54,7 @@ def with_ratings(run: Run, rated: Rated, scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def pooled(run: Run) -> str:
-    """Say of scores of an earlier version that they count simulated raters among people; empty of others."""
+    """Return a warning where scores of an earlier version count simulated raters among people; else an empty text."""
     if not has_ratings(run) or not ratings_of(run).simulated.any():
         return ""
     metrics = set(run.scores.metric)
@@ -196,7 +196,7 @@ class RaterSummary:
 
 
 def agreement_so_far(answers: pd.DataFrame) -> Agreement:
-    """Krippendorff's α of the answers so far, without repeats and without those whose answer is known."""
+    """Return Krippendorff's α of the answers so far, without repeats and without those whose answer is known."""
     ratings = answers[~answers["repeat"].astype(bool) & (answers.attention == "")]
     if ratings.empty:
         return Agreement(nan, nan, nan, 0, reason="no answer yet")

@@ -190,7 +190,7 @@ Readings = Mapping[str, Mapping[str, float]]
 
 
 def readings_of(run: Run, rated: Rated) -> Readings:
-    """Readings of the rated images by the rule of the study's own numbers; none of a study that has no such rule.
+    """Return how the study's own rule reads the rated images; nothing for a study that has no such rule.
 
     ``"mean"`` averages over the encoders.
     """
