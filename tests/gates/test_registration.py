@@ -19,7 +19,8 @@ from clinometer.gates.registration import MOST_BYTES, Journal, read_registration
 from clinometer.pipeline.request import ask
 from clinometer.report.inputs import report_input
 from clinometer.report.sections import facts
-from clinometer.runs.record import checksum_of, registration_changes, registration_in_words
+from clinometer.runs.departures import registration_changes, registration_in_words
+from clinometer.runs.record import checksum_of
 from clinometer.studies import study_of
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite

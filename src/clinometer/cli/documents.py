@@ -27,7 +27,7 @@ from clinometer.report.comparison import pair_names
 from clinometer.report.inputs import pictures_in_words
 from clinometer.runs import Run
 from clinometer.runs.comparison import Comparison
-from clinometer.runs.record import recorded_departures
+from clinometer.runs.departures import recorded_departures
 from clinometer.runs.verification import lost_images
 from clinometer.studies import study_of
 from clinometer.studies.planning import Plan

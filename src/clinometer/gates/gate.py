@@ -359,15 +359,11 @@ def _hold_all(table: pd.DataFrame, history: History | None) -> pd.DataFrame:
     against = table.against == "history"
     parts = [_hold(table[~against])] if not against.all() else []
     if history is not None:
-        parts.append(_hold_changes(table[against], history))
+        found = hold_to_history(table[against], history)
+        outcome = np.select([found.reason != "", found.is_beyond], [Outcome.UNDECIDED, Outcome.BROKEN], Outcome.HOLDS)
+        unknown = pd.array([pd.NA] * len(found), "Int64")
+        parts.append(found.drop(columns="is_beyond").assign(outcome=outcome, n_decide=unknown))
     return pd.concat(parts).reindex(table.index).astype({"n_decide": "Int64", "since": "Int64", "n_history": "Int64"})
-
-
-def _hold_changes(rows: pd.DataFrame, history: History) -> pd.DataFrame:
-    """Compare every row with the history: outcome, reason and what was found."""
-    found = hold_to_history(rows, history)
-    outcome = np.select([found.reason != "", found.is_beyond], [Outcome.UNDECIDED, Outcome.BROKEN], Outcome.HOLDS)
-    return found.drop(columns="is_beyond").assign(outcome=outcome, n_decide=pd.array([pd.NA] * len(rows), "Int64"))
 
 
 def _hold(table: pd.DataFrame) -> pd.DataFrame:

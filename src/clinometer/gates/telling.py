@@ -90,7 +90,15 @@ class Gate:
         return "; ".join(f"{run.directory.shown}: {run.unchecked}" for run in self.runs if run.unchecked)
 
     def _repr_html_(self) -> str:
-        return gate_html(self)
+        said, tables = [self.unchecked, gate_in_words(self), way_on(self)], []
+        for rule in self.rules:
+            rows = rule.rows[rule.rows.outcome != Outcome.HOLDS].sort_values(["outcome", "p"], kind="stable")
+            if not len(rows):
+                said.append(rule_in_words(rule))
+                continue
+            columns = columns_of(rows)
+            tables.append((rule_in_words(rule), list(columns), list(zip(*columns.values(), strict=True))))
+        return notebook_html(self.policy.title or "Gate", [run.directory.shown for run in self.runs], said, tables)
 
     def as_mapping(self) -> dict[str, Any]:
         """Return everything as JSON: what was compared with which limits, by which versions, and the outcome.
@@ -380,19 +388,6 @@ def junit(judged: Gate, *, allow_undecided: bool = False) -> bytes:
     ET.indent(root)
     written: bytes = ET.tostring(root, encoding="utf-8")
     return b'<?xml version="1.0" encoding="utf-8"?>\n' + written + b"\n"
-
-
-def gate_html(judged: Gate) -> str:
-    """Write what a notebook shows of a gate: what became of it, and of each rule the numbers that do not hold."""
-    said, tables = [judged.unchecked, gate_in_words(judged), way_on(judged)], []
-    for rule in judged.rules:
-        rows = rule.rows[rule.rows.outcome != Outcome.HOLDS].sort_values(["outcome", "p"], kind="stable")
-        if not len(rows):
-            said.append(rule_in_words(rule))
-            continue
-        columns = columns_of(rows)
-        tables.append((rule_in_words(rule), list(columns), list(zip(*columns.values(), strict=True))))
-    return notebook_html(judged.policy.title or "Gate", [run.directory.shown for run in judged.runs], said, tables)
 
 
 _MARK: Final = {Outcome.HOLDS: "holds", Outcome.BROKEN: "**broken**", Outcome.UNDECIDED: "undecided"}

@@ -41,7 +41,7 @@ from clinometer.report.inputs import report_input
 from clinometer.report.rows import Scores
 from clinometer.report.view import View
 from clinometer.runs import Directory, Run
-from clinometer.runs.record import Departure, departures
+from clinometer.runs.departures import Departure, departures
 from clinometer.studies import study_of
 from clinometer.suites import load_suite
 

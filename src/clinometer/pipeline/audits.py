@@ -68,12 +68,13 @@ from clinometer.readings.scores import require_reader
 from clinometer.readings.standard import read_reference
 from clinometer.runs import Directory, Progress, store
 from clinometer.runs.answers import question_of
+from clinometer.runs.departures import Departure, portrait_departures, suite_under
 from clinometer.runs.drawing import cost, price_of
 from clinometer.runs.ledger import RECORD, Ledger
 from clinometer.runs.manifest import groups_by_prompt, manifest_prompt_specs
 from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.progress import named
-from clinometer.runs.record import Departure, card_record, portrait_departures, suite_under
+from clinometer.runs.record import card_record
 from clinometer.runs.tracing import WatchedGenerator
 from clinometer.runs.verification import recalled, remember
 from clinometer.studies import study_of

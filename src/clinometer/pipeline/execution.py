@@ -23,21 +23,14 @@ from clinometer.pipeline.recipes import Models
 from clinometer.pipeline.results import refresh_report, resamples_of, score
 from clinometer.readings.fit import DOMAIN, knows_images
 from clinometer.readings.scores import require_reader
+from clinometer.runs.departures import Departure, protocol_record, recorded_departures
 from clinometer.runs.drawing import generate, price_of, require_budget, take_pictures
 from clinometer.runs.encoding import encode, require_drawn, take_vectors
 from clinometer.runs.ledger import RECORD
 from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.progress import Progress
 from clinometer.runs.reading import answers_to_come, read
-from clinometer.runs.record import (
-    Departure,
-    card_record,
-    difference_between,
-    new_record,
-    protocol_record,
-    question_of,
-    recorded_departures,
-)
+from clinometer.runs.record import card_record, difference_between, new_record, question_of
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, create_run
 from clinometer.runs.tracing import WatchedGenerator, parts_without_trace, trace_parts

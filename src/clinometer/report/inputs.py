@@ -17,8 +17,9 @@ from clinometer.models import reference
 from clinometer.report import wording
 from clinometer.report.rows import Row, Scores
 from clinometer.runs import Run
+from clinometer.runs.departures import registration_in_words
 from clinometer.runs.ratings import pooled
-from clinometer.runs.record import is_checked, registration_in_words
+from clinometer.runs.record import is_checked
 from clinometer.runs.verification import REPORT, missing_files, outdated
 from clinometer.suites import Suite
 

@@ -61,20 +61,8 @@ class Directory(Files):
         content, checksum = sealed(table, name)
         return checksum if self.create_bytes(name, content) else None
 
-    def read_table(
-        self,
-        name: str,
-        columns: list[str] | None = None,
-        *,
-        way_out: str = REDO,
-        check: Check | None = None,
-        shape: Shape | None = None,
-        added: pa.Schema | None = None,
-    ) -> pa.Table:
-        """Read a Parquet table, or some of its columns.
-
-        Of a sealed file all is read and hashed, but for pixels that are not asked for. ``check`` may refuse it too, by
-        its checksum, and ``shape`` by what it holds. Columns of ``added`` are empty where the file has none.
+    def read_table(self, name: str, columns: list[str] | None = None, **how: Any) -> pa.Table:
+        """Read a Parquet table, or some of its columns; keywords as of :meth:`_read_table`.
 
         Raises
         ------
@@ -82,24 +70,29 @@ class Directory(Files):
             The file is not what was written, damaged, or has no such column: the message says which, and the way out;
             or it may not be read.
         """
-        read = partial(self._read_table, name, columns, way_out=way_out, check=check, shape=shape, added=added)
         try:
-            return read()
+            return self._read_table(name, columns, **how)
         except (RunCorruptError, RunNotFoundError):
             if self.inventory is None or not self.inventory.doubt(name):
                 raise
-        return read()  # without what a listing said: another process may have written the file since
+        # without what a listing said: another process may have written the file since
+        return self._read_table(name, columns, **how)
 
     def _read_table(
         self,
         name: str,
         columns: list[str] | None,
         *,
-        way_out: str,
-        check: Check | None,
-        shape: Shape | None,
-        added: pa.Schema | None,
+        way_out: str = REDO,
+        check: Check | None = None,
+        shape: Shape | None = None,
+        added: pa.Schema | None = None,
     ) -> pa.Table:
+        """Read a table. Of a sealed file all is read and hashed, but for pixels that are not asked for.
+
+        ``check`` may refuse it by its checksum, and ``shape`` by what it holds. Columns of ``added`` are empty where
+        the file has none.
+        """
         pixels = columns is None or "image" in columns
         opened = partial(self._opened, name, whole=pixels or not HOLDS_PIXELS.match(name))
         try:
@@ -113,7 +106,14 @@ class Directory(Files):
                     )
                 if check is not None:
                     check(None if contents is None else contents.checksum)
-                table = _table(file, columns, added) if contents is None else _sealed_table(contents, columns, added)
+                if contents is None:
+                    table = _table(file, columns, added)
+                else:  # or the one that the same bytes gave before: a page asks for a table a dozen times
+                    names = (None if each is None else tuple(each) for each in (columns, added and added.names))
+                    key = (contents.checksum, *names)
+                    if (table := _READ.get(key)) is None:
+                        table = _table(pa.BufferReader(contents.buffer), columns, added)
+                        _READ.keep(key, table)
             if contents is not None and contents.pixels[1] and self.inventory is not None:
                 self.inventory.keep(name, contents.buffer, contents.pixels)
             if shape is not None:
@@ -178,16 +178,6 @@ class _LastRead:
 
 _READ: Final = _LastRead(most=2**25, largest=2**18)
 """A comparison reads a thousand parts ten times."""
-
-
-def _sealed_table(contents: Contents, columns: list[str] | None, added: pa.Schema | None) -> pa.Table:
-    """Read a sealed table, or take the one that the same bytes gave before: a page asks for a table a dozen times."""
-    key = (contents.checksum, *(None if names is None else tuple(names) for names in (columns, added and added.names)))
-    table = _READ.get(key)
-    if table is None:
-        table = _table(pa.BufferReader(contents.buffer), columns, added)
-        _READ.keep(key, table)
-    return table
 
 
 def _table(source: Any, columns: list[str] | None, added: pa.Schema | None) -> pa.Table:

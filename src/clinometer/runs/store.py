@@ -40,15 +40,14 @@ from clinometer._messages import nearest
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.runs.answers import Answers
 from clinometer.runs.cards import EncoderCards, ReaderCards
+from clinometer.runs.departures import Departure, protocol_record
 from clinometer.runs.embeddings import LEAVES_OUT, Vectors
 from clinometer.runs.ledger import UNCHECKED, Ledger
 from clinometer.runs.plan import PLAN_LOST, PLAN_SCHEMA, Plan, Sample, StoredPlan
 from clinometer.runs.record import (
     COUNTED,
-    Departure,
     difference_between,
     is_checked,
-    protocol_record,
     question_of,
     suite_changes,
     suite_with_changes,

@@ -60,14 +60,6 @@ def numbers_of(setting: Setting) -> list[Row]:
     return [row for name in followed for row in rows if (row.metric, row.component) == name]
 
 
-def numbers_by_concept(setting: Setting) -> list[Row]:
-    """Return the numbers of each concept of a setting that its study names."""
-    if setting.scores is None or setting.run is None:
-        return []
-    suite, rows = setting.run.suite, Scores.from_frame(setting.scores)
-    return [row for name in study_of(suite).comparison(suite).tabled for row in rows.select(*name) if row.concept]
-
-
 def magnitude_of(setting: Setting) -> Row | None:
     """Return whether it leans more or less than the baseline over all, where one number says so."""
     if setting.comparison is None:
@@ -104,10 +96,15 @@ def table_of(outcome: SweepOutcome) -> pd.DataFrame:
 def _table_lines(outcome: SweepOutcome, setting: Setting) -> Iterator[dict[str, Any]]:
     common = {axis: setting.cell[axis] for axis in AXES if axis != "seed"}
     common |= {"seeds": len(setting.runs), "images": image_count(setting), "is_baseline": outcome.is_baseline(setting)}
+    numbers = numbers_of(setting)
+    if setting.scores is not None and setting.run is not None:
+        suite, scores = setting.run.suite, Scores.from_frame(setting.scores)
+        tabled = study_of(suite).comparison(suite).tabled
+        numbers += [row for name in tabled for row in scores.select(*name) if row.concept]
     # the differences that are judged: over all, and of each concept, test or prompt
     over_all = magnitude_of(setting)
     for kind, rows in (
-        (NUMBER, [*numbers_of(setting), *numbers_by_concept(setting)]),
+        (NUMBER, numbers),
         (DIFFERENCE, [*([] if over_all is None else [over_all]), *concepts_of(setting)]),
     ):
         for row in rows:

@@ -335,13 +335,6 @@ class Sweep:
         return f"Sweep({self.directory.shown!r}: {count} cells, {len(self.runs)} finished, {len(self.failed)} failed)"
 
 
-def read_sweep(source: str | os.PathLike[str] | Mapping[str, Any] | SweepFile) -> SweepFile:
-    """Return a sweep as it was asked for: a file, or what one would say."""
-    if isinstance(source, SweepFile):
-        return source
-    return sweep_from_mapping(source) if isinstance(source, Mapping) else load_sweep(source)
-
-
 def default_out(source: str | os.PathLike[str] | Mapping[str, Any] | SweepFile, sweep_file: SweepFile) -> str:
     """Name the directory of a sweep that was given none, by its file or by its first cell."""
     if sweep_file.out is not None:
@@ -366,7 +359,10 @@ def sweep(
     SweepError, RunError, EngineError
         As :func:`clinometer.sweep`.
     """
-    sweep_file = read_sweep(source)
+    if isinstance(source, SweepFile):
+        sweep_file = source
+    else:
+        sweep_file = sweep_from_mapping(source) if isinstance(source, Mapping) else load_sweep(source)
     require_rounds(sweep_file, objects)
     directory = Directory(out or default_out(source, sweep_file))
     with directory.locked():
