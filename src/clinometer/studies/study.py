@@ -25,6 +25,7 @@ from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.store import Run
+from clinometer.studies.printed import PrintedCells
 from clinometer.suites import Suite
 from clinometer.suites.base import AnySuite
 
@@ -147,6 +148,8 @@ class Study(ABC, Generic[AnySuite]):
         workers, a :class:`WholeStage` is done by one of them, and any other by the command.
     encoders_needed : whether scoring needs an encoder's embeddings.
     reads_pixels : whether scoring reads the pictures themselves, so that the numbers rest on every pixel.
+    printed_tables : which of a run's numbers published tables print, by the names of the tables in
+        ``clinometer.published``.
     texts_needed : whether it needs them of texts too; where not, an encoder without a text tower gives what it can.
     groups_grow : whether the groups' own images grow in proportion where more images of a concept decide it.
     """
@@ -157,6 +160,7 @@ class Study(ABC, Generic[AnySuite]):
     encoders_needed: ClassVar[bool] = True
     reads_pixels: ClassVar[bool] = False
     texts_needed: ClassVar[bool] = False
+    printed_tables: ClassVar[Mapping[str, PrintedCells]] = {}
     groups_grow: ClassVar[bool] = False
 
     def offers(self, method: str) -> bool:

@@ -43,6 +43,7 @@ from clinometer.studies.classification.figures import (
     differential_models_figure,
 )
 from clinometer.studies.classification.page import PAGE
+from clinometer.studies.classification.printed import PRINTED
 from clinometer.studies.classification.scores import CurvePoint
 from clinometer.studies.study import PartStage, Pool, Scored, Study, in_shape, suite_of
 from clinometer.suites import ClassificationSuite, Suite
@@ -303,6 +304,7 @@ class Classification(Study[ClassificationSuite]):
 
     key = "classification"
     suite = ClassificationSuite
+    printed_tables = PRINTED
     stages = (PartStage(classify, "classifying", unclassified_parts),)
     encoders_needed = False
     reads_pixels = True

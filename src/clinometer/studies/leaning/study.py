@@ -60,6 +60,7 @@ from clinometer.studies.leaning.embeddings import (
 )
 from clinometer.studies.leaning.page import PAGE
 from clinometer.studies.leaning.planning import plan_concepts, plan_shares
+from clinometer.studies.leaning.printed import PRINTED
 from clinometer.studies.leaning.scores import MeasuredTarget, measurer_of
 from clinometer.studies.leaning.scores.ablation import LeftOutWord, ablation_rows
 from clinometer.studies.leaning.scores.components import image_part_direction, wording_rows
@@ -301,6 +302,7 @@ class Leaning(Study[LeaningSuite]):
 
     key = "leaning"
     suite = LeaningSuite
+    printed_tables = PRINTED
     stages = (
         WholeStage(embed_own_texts, "texts in the model's own encoders", lacks_own_texts),
         PartStage(draw_prior_embeddings, "the prior's embeddings", parts_without_prior),

@@ -43,6 +43,7 @@ from clinometer.studies.t2iat import (
 from clinometer.studies.t2iat.compare import compare_t2iat
 from clinometer.studies.t2iat.figures import T2IATView, distribution_models_figure, effect_models_figure
 from clinometer.studies.t2iat.page import PAGE, QUARTILES
+from clinometer.studies.t2iat.printed import PRINTED
 from clinometer.suites import Suite, T2iatSuite
 
 
@@ -242,6 +243,7 @@ class T2iat(Study[T2iatSuite]):
 
     key = "t2iat"
     suite = T2iatSuite
+    printed_tables = PRINTED
 
     def page(self, suite: T2iatSuite) -> Page[Any]:
         """Show differential associations."""
