@@ -25,8 +25,8 @@ from tests.fuzz.corruption import Specimen, attempt
 pytestmark = [pytest.mark.usefixtures("shortcuts_of_a_module"), pytest.mark.pages]
 
 
-@pytest.fixture(scope="session")
-def specimen(tmp_path_factory):
+@pytest.fixture(scope="module")
+def specimen(shortcuts_of_a_module, tmp_path_factory):
     return Specimen(tmp_path_factory.mktemp("corruption"))
 
 
