@@ -20,7 +20,7 @@ from clinometer.gates.gate import _require_scores_of_now
 from clinometer.pipeline.results import write_report
 from clinometer.readings.scores import rescore
 from clinometer.report.inputs import report_input
-from clinometer.runs.ratings import add_ratings, pooled, ratings_of, remove_ratings
+from clinometer.runs.ratings import add_ratings, mixed_raters, ratings_of, remove_ratings
 from clinometer.runs.ratings.importing import import_ratings, read_ratings
 from clinometer.runs.ratings.scoring import human_study, readings_of
 from clinometer.runs.ratings.store import DEFAULTS, SCHEMA, Rated, draw_items, over_prompts
@@ -346,12 +346,12 @@ def test_a_part_of_an_earlier_version_is_told_by_its_raters_names(run):
     assert ratings_of(run).groupby("rater").simulated.all().to_dict() == {"skill-98": True, "0a1b": False}
     pooled_rows = run.scores.head(1).assign(metric="human", component="share")
     run.write_scores(pd.concat([run.scores, pooled_rows], ignore_index=True), run.curves)
-    assert "counted simulated raters among them" in pooled(run)
-    assert pooled(run) in report_input(run).damage
+    assert "counted simulated raters among them" in mixed_raters(run)
+    assert mixed_raters(run) in report_input(run).damage
     with pytest.raises(RunNotFoundError, match="counted simulated raters"):
         _require_scores_of_now(run)
     rescore(run, rated_of(run))
-    assert not pooled(run)
+    assert not mixed_raters(run)
 
 
 def test_an_exported_table_stays_marked_where_it_is_taken_in(run, tmp_path):

@@ -32,7 +32,7 @@ from clinometer.metrics.verdict import LEVEL, Source, source_of
 from clinometer.pipeline.comparison import compare_runs
 from clinometer.readings.fit import unfit
 from clinometer.runs.encoding import require_drawn
-from clinometer.runs.ratings import pooled
+from clinometer.runs.ratings import mixed_raters
 from clinometer.runs.store import Run
 from clinometer.runs.verification import outdated, require_foundation
 from clinometer.stats.equivalence import HeldToLimits, hold_to_limits
@@ -160,7 +160,7 @@ def _require_scores_of_now(run: Run) -> None:
     """Refuse a run that is not drawn to the end, or that has changed since it was scored."""
     with run.directory.listed_once():
         require_drawn(run)
-    if problem := outdated(run) or pooled(run):
+    if problem := outdated(run) or mixed_raters(run):
         raise RunNotFoundError(f"{run.url}: {problem}")
 
 

@@ -18,7 +18,7 @@ from clinometer.report import wording
 from clinometer.report.rows import Row, Scores
 from clinometer.runs import Run
 from clinometer.runs.departures import registration_in_words
-from clinometer.runs.ratings import pooled
+from clinometer.runs.ratings import mixed_raters
 from clinometer.runs.record import is_checked
 from clinometer.runs.verification import REPORT, missing_files, outdated
 from clinometer.suites import Suite
@@ -117,7 +117,7 @@ def report_input(run: Run) -> ReportInput:
     """Read a run for its report."""
     record = run.record
     damage = missing_files(run, besides=(REPORT,))  # which is about to be written
-    damage += filter(None, [outdated(run), pooled(run)])
+    damage += filter(None, [outdated(run), mixed_raters(run)])
     samples, scores, curves = run.drawn.whole(damage), run.scores, run.curves
     notices = _notices(run, Scores.from_frame(scores), damage)
     return ReportInput(

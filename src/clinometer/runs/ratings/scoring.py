@@ -53,7 +53,7 @@ def with_ratings(run: Run, rated: Rated, scores: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([scores, pd.DataFrame(rows, columns=scores.columns)], ignore_index=True) if rows else scores
 
 
-def pooled(run: Run) -> str:
+def mixed_raters(run: Run) -> str:
     """Return a warning where scores of an earlier version count simulated raters among people; else an empty text."""
     if not has_ratings(run) or not ratings_of(run).simulated.any():
         return ""

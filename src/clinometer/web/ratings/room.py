@@ -28,7 +28,7 @@ from clinometer.report.sections import people as section
 from clinometer.report.view import View
 from clinometer.runs import Run
 from clinometer.runs.browse import Stored, stored_in
-from clinometer.runs.ratings import pooled
+from clinometer.runs.ratings import mixed_raters
 from clinometer.runs.ratings.store import OF_CONCEPT, drawn_before, has_ratings, ratings_of
 from clinometer.studies import rated_of
 from clinometer.web.database import GroupCommit, Output, database_url, is_kept, open_database, reading
@@ -237,7 +237,7 @@ def people_page(request: Request, run: Identifier) -> Response:
 @lru_cache(maxsize=16)
 def _section(run: api.Run, stamp: str) -> tuple[str, str]:
     """Return the section as the report has it, empty where nobody rated; or why it cannot be shown."""
-    if problem := pooled(run):
+    if problem := mixed_raters(run):
         return "", problem
     view = View.of_scores(run.suite, run.scores)
     content = section(view)
