@@ -78,7 +78,7 @@ _TARGET: Final = re.compile(r"hf://(?:(?P<kind>datasets|models)/)?(?P<name>[\w-]
 def dataset_of(run: Run, *, license: str = "") -> dict[str, bytes | str]:
     """Gather the files of a run's data set: the bytes of those that are made, and the name in the run of the others.
 
-    Every file of the run is read, and held against its checksum.
+    Every file of the run is read, and compared with its checksum.
 
     Raises
     ------

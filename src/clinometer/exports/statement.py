@@ -142,7 +142,7 @@ def require_statement(
 
     Returns
     -------
-    A remark: whether the subject was held against a folder.
+    A remark: whether the subject was compared with a folder.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ def gate(
 
     Parameters
     ----------
-    history : a folder of runs that were accepted, of which the ``last`` are held against.
+    history : a folder of runs that were accepted, of which the ``last`` are compared with.
     source : where the policy stands, for messages.
     unchecked : whether a run without checksums is held to limits all the same.
 

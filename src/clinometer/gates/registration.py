@@ -89,7 +89,7 @@ class Registration(Strict):
     suite_fingerprint : the hash of the suite with these options.
     images : how many there are for each target, in words; ``planned`` is how many there are in all at most.
     encoders, readers : who looks at them.
-    standard_sha256 : the hash of the declared standard that shares are held against; None where there is none. The hash
+    standard_sha256 : the hash of the declared standard that shares are compared with; None without one. The hash
         of the suite leaves it out, as it changes no picture.
     policy_sha256 : the hash of the rules that the run will be held to; None where none were registered.
     checksum : SHA-256 of all this, as of run.json.

@@ -42,7 +42,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class RuleOutcome:
-    """What became of a rule.
+    """The outcome of a rule.
 
     Attributes
     ----------
@@ -60,13 +60,13 @@ class RuleOutcome:
 
 @dataclass(frozen=True)
 class Gate:
-    """What became of a policy.
+    """The outcome of a policy.
 
     Attributes
     ----------
     outcome : broken where any rule is, holds where all do, else undecided.
     rules : in the policy's order.
-    table : a row a number that was held to limits; ``n_decide`` is missing where no number of images is known that
+    table : a row a number that has limits; ``n_decide`` is missing where no number of images is known that
         would decide, and 0 of a number that is decided.
     runs : the run, and the baseline where there is one.
     history : the earlier runs that rules against the history are about.
@@ -86,7 +86,7 @@ class Gate:
 
     @property
     def unchecked(self) -> str:
-        """What is said first where a run has no checksums; empty where all have them."""
+        """The warning where a run has no checksums; empty where all have them."""
         return "; ".join(f"{run.directory.shown}: {run.unchecked}" for run in self.runs if run.unchecked)
 
     def _repr_html_(self) -> str:
@@ -125,7 +125,7 @@ class Gate:
 
 
 def _describe(run: Run) -> dict[str, Any]:
-    """Return a run as a verdict about it names it; the checksum stands for every file of it."""
+    """Describe a run in a gate's record; its checksum covers every file of it."""
     record = run.record
     return {
         "place": run.directory.shown,
@@ -394,7 +394,7 @@ _MARK: Final = {Outcome.HOLDS: "holds", Outcome.BROKEN: "**broken**", Outcome.UN
 
 
 def markdown(judged: Gate) -> str:
-    """Write a gate as a summary in Markdown: what became of it, a line a rule, and the numbers that do not hold."""
+    """Write a gate as a summary in Markdown: its outcome, a line a rule, and the numbers that do not hold."""
     title = escaped(judged.policy.title or "Gate")
     run = judged.as_mapping()["run"]
     lines = [f"## {title}: {judged.outcome}", ""]

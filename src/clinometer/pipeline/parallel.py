@@ -1,7 +1,7 @@
 """The stages of a run on an engine's workers: the driver says which parts are missing, and keeps the record.
 
 A stage is sent as the same function that one process calls, to be done on some of the run's parts. Deaths of workers
-are told as they come, and what was given up once all else is made.
+are reported as they come, and what was given up once all else is made.
 """
 
 from __future__ import annotations
@@ -194,15 +194,19 @@ class Parallel(Executor):
         progress.start(title, sum(sizes.values()), sum(sizes.values()) - missing)
         names = {part: f"part {part}" for part in sizes}
         events = finish_units(self.engine, work, units, progress, names, sizes)
-        with _written_by_workers(run) as written, closing(events):
-            for done in events:
-                for note in done.result.notes:
-                    progress.note(note)
-                progress.advance(sum(sizes[part] for part in done.unit))
-                written.update(done.result.written)
-                for card in done.result.own_encoders:
-                    run.encoders.add_own(card)
-                yield done.result
+        written = dict[str, str]()
+        try:
+            with closing(events):
+                for done in events:
+                    for note in done.result.notes:
+                        progress.note(note)
+                    progress.advance(sum(sizes[part] for part in done.unit))
+                    written.update(done.result.written)
+                    for card in done.result.own_encoders:
+                        run.encoders.add_own(card)
+                    yield done.result
+        finally:
+            run.ledger.note_others_wrote(written)
         progress.finish()
 
 
@@ -223,16 +227,6 @@ class EnginePool:
         with closing(finish_units(self.engine, work, units, self.progress, dict(enumerate(names)))) as events:
             for done in events:
                 yield done.result
-
-
-@contextmanager
-def _written_by_workers(run: Run) -> Iterator[dict[str, str]]:
-    """Make a run aware of what workers have written, and of the checksums of files that its user adds."""
-    written = dict[str, str]()
-    try:
-        yield written
-    finally:
-        run.ledger.note_others_wrote(written)
 
 
 @contextmanager
@@ -316,7 +310,7 @@ StageFunction = Callable[[Run, Any, Progress], None]
 
 @dataclass(frozen=True)
 class WorkOutcome:
-    """What a driver learns of a unit beside its files.
+    """What a worker reports of a unit beside its files.
 
     Attributes
     ----------
@@ -348,7 +342,7 @@ class StageWork:
     batch_size : how many images the driver's draws at once; a part's batches must not depend on the worker.
     threads : torch's, in each worker. Sums run in another order where there are more, so all have as many.
     redraw : samples that are drawn anew, by part.
-    draws : the stage makes samples, so the driver is told what became of them.
+    draws : the stage makes samples, so their statuses are reported to the driver.
     folder : where the driver works: relative paths mean there what they mean here.
     """
 

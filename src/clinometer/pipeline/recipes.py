@@ -220,7 +220,7 @@ class WithEncoders:
 
 @dataclass(frozen=True)
 class TracedGenerator:
-    """A generator that tells what it takes images for on the way, and the encoders that look at it.
+    """A generator whose intermediate images are kept, and the encoders that embed them.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The answers of a run's readers: who read it, what each was asked, and what it said, part by part.
+"""The answers of a run's readers, part by part.
 
 A part of readings holds the answers of one reader about one part's images, a row an image and question, with the hash
 of the image that was read. An answer counts as long as the image is that one; where it was drawn anew, it is read anew.

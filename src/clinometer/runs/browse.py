@@ -52,7 +52,7 @@ def found_below(place: str, *, depth: int = 4, most_folders: int = 20_000) -> It
             looked_at += 1
             try:
                 is_run = directory.exists(RECORD)
-            except RunCorruptError:  # one of which that cannot be said is shown with the reason
+            except RunCorruptError:  # one that cannot be read is shown with the reason
                 is_run = True
             if is_run:
                 yield directory

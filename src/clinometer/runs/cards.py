@@ -160,7 +160,7 @@ class EncoderCards(ModelCards):
         self._update("", rest, dropped=self.dropped | {name: cards[name] for name in names})
 
     def add_own(self, card: Card) -> None:
-        """Record a text encoder or the prior of the model itself; the model's card already tells two of them apart.
+        """Record a text encoder or the prior of the model itself; the model's card already distinguishes two of them.
 
         A worker reports it to the driver.
         """

@@ -168,7 +168,7 @@ class Vectors:
     def saved_again(self, encoder: str) -> float:
         """Return the 95 % quantile of these distances; ``SAVED_AGAIN`` where no picture had any.
 
-        In a run of an earlier version nobody measured them. There only identical pictures are one, as they were then,
+        Runs of earlier versions have no such measurement. There only identical pictures are one, as they were then,
         so that numbers which may be published stay what they are.
         """
         if not self.has_saved_again(encoder):

@@ -177,12 +177,12 @@ Embed = Callable[[list[Any]], Callable[[], np.ndarray]]
 
 
 class PartEncoder:
-    """Embeds parts and hands their vectors on to be written.
+    """Embeds parts and passes their vectors on to be written.
 
     Parameters
     ----------
     write : called with a function and its arguments, as of :func:`clinometer._cores.one_behind`.
-    done : told of each part whose vectors are handed on.
+    done : called with each part whose vectors are passed on to be written.
     """
 
     def __init__(
@@ -246,7 +246,7 @@ class PartEncoder:
         return [(key, change, distance) for change, distance in moved if np.isfinite(distance)]
 
     def embed(self, part: int, ids: Sequence[str], prepared: list[Any], *, probe: bool) -> None:
-        """Begin with a part, and hand on what is no longer awaited.
+        """Begin to embed a part, and write what has been fetched.
 
         Raises
         ------

@@ -89,7 +89,7 @@ class Files:
 
     @property
     def inventory(self) -> Inventory | None:
-        """What listings told of an object store, where that still holds; None where the store itself is to be asked."""
+        """What listings of an object store showed, where that still holds; None where the store is to be asked."""
         return (INVENTORIES.get(self.place) or self._snapshot) if self.is_store else None
 
     @contextmanager
@@ -109,7 +109,7 @@ class Files:
 
     @property
     def place(self) -> str:
-        """What tells it from other directories, however its path was written."""
+        """Its unique place, however its path was written."""
         return os.path.realpath(self.root) if self.is_local else str(self.fs.unstrip_protocol(self.root))
 
     def path(self, name: str) -> str:
@@ -126,7 +126,7 @@ class Files:
         Raises
         ------
         RunCorruptError
-            That cannot be said: no permission, or its disk does not answer.
+            It is not known: no permission, or its disk does not answer.
         """
         inventory = self.inventory
         if inventory is not None and inventory.knows(name):
@@ -182,7 +182,7 @@ class Files:
         return int(self.fs.size(self.path(name))) if entry is None else entry.size
 
     def stamps(self, names: Sequence[str]) -> list[str] | None:
-        """Return a text for each file that is another one once the file was written; None where that cannot be told."""
+        """Return a text for each file that changes when the file is written; None where there is no such text."""
         if self.is_local:
             try:
                 infos = [os.stat(self.path(name)) for name in names]
@@ -452,7 +452,7 @@ class Files:
         """
         self.require_writable()
         if self.is_store:
-            self.exists("")  # a bucket is not made by the way: its name may be mistyped
+            self.exists("")  # a bucket is not created: its name may be mistyped
             return
         try:
             self.fs.makedirs(self.root, exist_ok=True)

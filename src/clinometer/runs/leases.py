@@ -51,14 +51,14 @@ _TOKEN: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def boot_id() -> str:
-    """Return what tells this machine, since it was started, from all others; empty where the system does not say."""
+    """Return an id of this machine since it was started; empty where the system has none."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return ""
 
 
 def mark_of(host: str) -> str:
-    """Make a mark of a host that tells it from others and does not name it: a run that is shared holds no host name.
+    """Return a mark that is unique to a host and does not name it: a run that is shared holds no host name.
 
     It is a hash with what this machine alone knows, so a name cannot be tried out on it.
     """
@@ -104,7 +104,7 @@ class Lease:
     ----------
     name : what is leased; one holder at a time.
     lifetime : seconds without a sign after which others may take it.
-    is_dead : says of a holder that it is known to be gone, so that nobody waits for its lease to end.
+    is_dead : returns whether a holder is known to be gone, so that nobody waits for its lease to end.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Lease:
         return 0.0
 
     def _last_holder(self) -> str:
-        """Name the holder of the last claim; nobody where none is left."""
+        """Return the holder of the last claim in words; empty where none is left."""
         last = self._generations()[-1:]
         return str(self._read_holder(last[0]) or "process unknown") if last else ""
 

@@ -42,7 +42,7 @@ EMBEDDINGS: Final = "embeddings"
 READINGS: Final = "readings"
 
 UNCHECKED: Final = "unchecked: its run.json is of format 1, without checksums: what is read back cannot be verified"
-"""What is said first of a run that an earlier version began, or whose checks somebody took out."""
+"""The warning about a run that an earlier version began, or whose checksums somebody took out."""
 
 _LISTED: Final = re.compile(r"(part-\d+|texts|saved-again|known|clusters|again)\.parquet")
 _WAIT: Final = 30
@@ -90,7 +90,7 @@ class Ledger:
         return record
 
     def update(self, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
-        """Change run.json: what it says now, and not what it said when it was opened, is read, changed and written.
+        """Change run.json: it is read anew, changed and written, as it may have changed since it was opened.
 
         A worker changes nothing: its driver does.
         """
@@ -281,7 +281,7 @@ class Ledger:
                 self.directory.inventory.look_again()
             with self.together():
                 present = dict.fromkeys(self.present())
-                # What was listed and is gone stays listed, so that it is missed: nobody has said that it is to go.
+                # What was listed and is gone stays listed, so that it is missed: nobody has asked to remove it.
                 files = {name: checksum for name, checksum in self.files.items() if name not in present}
                 for name in present:
                     checksum = self.written.get(name) or self.files.get(name) or self.directory.seal(name)
@@ -293,7 +293,7 @@ class Ledger:
             self.update(lambda _: {"files": {**self.files, **{name: self.written[name] for name in names}}})
 
     def note_made_of(self, name: str, fingerprint: str | None) -> None:
-        """Note what a file that was just written and listed is made of, where that can be said."""
+        """Note what a file that was just written and listed is made of, where that is known."""
         if fingerprint is not None:
             note = {"of": fingerprint, "file": self.files[name]}
             self.update(lambda record: {"made_of": dict(record.get("made_of") or {}) | {name: note}})

@@ -330,7 +330,7 @@ class StoredPlan:
         """Every planned sample, in order."""
         table = self._ledger.read_table("plan.parquet", PLAN_SCHEMA.names, way_out=PLAN_LOST, like=always(PLAN_SCHEMA))
         plan = Plan(table)
-        # A plan that lacks images that are there would give scores of fewer, unnoticed. A seal tells it, too.
+        # A plan that lacks images that are there would give scores of fewer, unnoticed. A seal shows it, too.
         if not plan and self._ledger.record["origin"] != COUNTED:
             raise RunCorruptError(f"{self._directory.path('plan.parquet')}: it plans no image. {PLAN_LOST}")
         if is_checked(self._ledger.record):

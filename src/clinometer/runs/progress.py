@@ -1,4 +1,4 @@
-"""How a long stage goes: its listener is told how far it is, and a model that only fails is stopped."""
+"""Progress of long stages, for listeners; and a model that only fails is stopped."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class NotebookProgress:
 
 
 class _Logged:
-    """Tells a listener, and the log ``clinometer.progress``, what a stage does."""
+    """Passes the progress of a stage on to a listener and to the log ``clinometer.progress``."""
 
     def __init__(self, listener: Progress) -> None:
         self._listener = listener
@@ -131,7 +131,7 @@ class _Logged:
 
 
 def listening(progress: Progress | None) -> Progress:
-    """Return who is told how far the work is: the listener that is given, in a notebook a bar, and always the log."""
+    """Return a listener for progress: the one that is given, in a notebook a bar, and always the log."""
     if progress is None:
         shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
         progress = NotebookProgress() if hasattr(shell, "kernel") else NoProgress()

@@ -277,7 +277,7 @@ def require_whole(record: Mapping[str, Any], source: str) -> None:
 
 
 def _require_checksum(record: Mapping[str, Any], source: str) -> None:
-    """Refuse a record that does not say what it said when it was written."""
+    """Refuse a record that was changed since it was written."""
     recorded_checksum, checksum = str(record.get("checksum", "none")), checksum_of(record)
     if recorded_checksum == checksum and is_checked(record):
         return

@@ -45,7 +45,7 @@ SAMPLE_FIELDS = {
 }
 WITHOUT_PIXELS = [name for name in SAMPLE_FIELDS if name != "image"]
 REPORTED = [name for name in WITHOUT_PIXELS if name != "sha256"]
-"""What a report is told of each sample."""
+"""What a report reads of each sample."""
 SHARED = ("prompt", "concept", "role", "group", "category", "source", "status", "reason")
 """Columns of texts that many samples have in common."""
 _FEATURES = {name: {"dtype": str(kind), "_type": "Value"} for name, kind in SAMPLE_FIELDS.items() if name != "image"}
@@ -67,7 +67,7 @@ class Samples:
 
     Parameters
     ----------
-    encoder_names : tells which encoders may have left vectors, which must not outlive their images.
+    encoder_names : returns the encoders that may have left vectors, which must not outlive their images.
     """
 
     def __init__(self, ledger: Ledger, planned: StoredPlan, encoder_names: Callable[[], Iterable[str]]) -> None:

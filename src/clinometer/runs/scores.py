@@ -59,7 +59,7 @@ _SENTENCES: Final[tuple[tuple[re.Pattern[str], Verdict], ...]] = tuple(
         (r"the (?P<side>first|second) (?:leans|refuses) more", Verdict.MORE),
     )
 )
-"""What was said, and what it says; the first that fits a whole sentence counts."""
+"""Sentences and the verdicts that they mean; the first that fits a whole sentence counts."""
 
 
 class Read(NamedTuple):

@@ -23,13 +23,13 @@ from clinometer.runs.files import Files
 from clinometer.runs.leases import hold
 
 Check = Callable[[str | None], None]
-"""Told the checksum that a file bears and has, or None, before a byte of it is interpreted."""
+"""Called with the checksum that a file has, or None, before a byte of it is interpreted."""
 
 Shape = Callable[[pa.Table], None]
-"""Told what a table holds; raises what it has against it."""
+"""Called with a table; raises what is wrong with it."""
 
 HOLDS_PIXELS: Final = re.compile(r"(samples|unfinished)/")
-"""Names of files of which pixels may be most, so that they are left aside where nobody asks for them."""
+"""Names of files that may be mostly pixels, which are not read unless they are asked for."""
 
 LEFTOVER = re.compile(r"\..+\.(\d+|[0-9a-f]{32})\.tmp")
 """What a killed process was writing."""

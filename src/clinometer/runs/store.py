@@ -114,7 +114,7 @@ class Run:
 
     @property
     def unchecked(self) -> str:
-        """What is said first of a run without checksums; empty of every other."""
+        """The warning about a run without checksums; empty for every other."""
         return "" if is_checked(self.record) else UNCHECKED
 
     @cached_property

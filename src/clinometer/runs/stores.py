@@ -100,7 +100,7 @@ class StoreFile:
 
     Parameters
     ----------
-    size : its bytes, where a listing told them; else the store is asked, if anybody asks for the end.
+    size : its bytes, where a listing has them; else the store is asked once they are needed.
     whole : all of it will be read, so it is fetched at once.
     """
 
@@ -156,7 +156,7 @@ def is_there(fs: Any, path: str) -> bool:
     return True
 
 
-# --- What lies in a directory of an object store, as its listings told -----------------------------------------------
+# --- What lies in a directory of an object store, by its listings -----------------------------------------------
 #
 # So it is not asked for file by file: a listing names a thousand files a request. It holds for as long as nobody else
 # writes: while a process holds the run, between two stages, or while one table is read. What this process writes and

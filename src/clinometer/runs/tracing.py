@@ -36,7 +36,7 @@ STRIP_SIDE: Final = 192
 
 
 class WatchedGenerator:
-    """A generator that tells what it takes images for on the way, and the encoders that look at that.
+    """A generator whose intermediate images are kept, and the encoders that embed them.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def watch_of(run: Run, generator: object) -> Watch | None:
 
 
 def parts_without_trace(run: Run, generator: Generator) -> list[int] | None:
-    """List the parts that lack their trace; None of a generator that nobody watches."""
+    """List the parts that lack their trace; None for a generator that is not watched."""
     watchers = getattr(generator, "watchers", None)
     return None if watchers is None else run.traces.missing([encoder.card.name for encoder in watchers])
 

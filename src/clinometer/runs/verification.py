@@ -55,9 +55,9 @@ _BESIDE: Final = ("files", "checksum", "made_of")
 
 
 def fingerprint_of_scores(run: Run, resamples: int) -> str | None:
-    """Return what the scores of a run would be made of now; None where that cannot be said, so they are to be computed.
+    """Return a fingerprint of what the scores of a run would be made of now; None where it is not known: compute them.
 
-    It cannot be said of a run without checksums, nor where a file is not the one that run.json lists. Of each file the
+    It is not known of a run without checksums, nor where a file is not the one that run.json lists. Of each file the
     checksum is read that it carries; the file itself is not (``clinometer verify`` reads all of it).
 
     What precedes the hyphen is the hash of what is measured, what follows it of all by which the scores are made of it.
@@ -94,7 +94,7 @@ def _hash_measured(run: Run, files: Mapping[str, str]) -> str:
 
 
 def outdated(run: Run) -> str:
-    """Return what is to be said of scores that were made before the run changed; empty where they were not.
+    """Return a warning about scores that were made before the run changed; empty where they were not.
 
     Nothing is read but run.json. It cannot be said where that does not tell what they were made of, nor of scores of
     an earlier version.
@@ -172,7 +172,7 @@ def _hash(**content: Any) -> str:
 # --- The stamps of a run's files when its last command ended ---------------------------------------------------------
 #
 # So that the same command need not read them all, a hidden file holds what the scores were made of, and a hash of the
-# stamps of all files: sizes and times, as the operating system tells them; of an object store what its listings say,
+# stamps of all files: sizes and times, as the operating system has them; of an object store what its listings say,
 # among it the hash that it keeps of each file. While the hash is the same, no file was written since. The file is no
 # part of the run: without it, or on another kind of filesystem, every file's own checksum is read.
 
@@ -181,12 +181,12 @@ STAMPS: Final = ".file-stamps.json"
 
 
 def has_stamps(directory: Directory) -> bool:
-    """Return whether the place of a run tells stamps of its files."""
+    """Return whether the place of a run has stamps of its files."""
     return directory.is_local or directory.is_store
 
 
 def stamps_of(run: Run, *, beside: tuple[str, ...] = ()) -> str | None:
-    """Return the stamps of a run's files as one hash, but for some; None where they cannot be told."""
+    """Return the stamps of a run's files, but for some, as one hash; None where there are none."""
     if not has_stamps(run.directory):
         return None
     names = [name for name in run.ledger.present() if name not in beside]

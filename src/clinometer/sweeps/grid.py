@@ -139,7 +139,7 @@ class Grid:
     Attributes
     ----------
     axes : the values of each axis, in order; axes that are left out have one, the model's own.
-    baseline : the values of the setting that all others are held against.
+    baseline : the values of the setting that all others are compared with.
     """
 
     axes: Mapping[str, tuple[Value, ...]]
@@ -218,7 +218,7 @@ class Grid:
         return [setting.at(seed=seed) for seed in self.values("seed")]
 
     def baseline_of(self, cell: Cell) -> Cell:
-        """Return what a cell, or a setting, is held against: the same suite and seed."""
+        """Return the baseline of a cell or a setting: of the same suite and seed."""
         values = {axis: self.baseline.get(axis, self.values(axis)[0]) for axis in AXES if axis not in REPLICATES}
         baseline = cell.at(**values)
         return baseline if baseline["lora"] else baseline.at(lora_scale=None)

@@ -1,6 +1,6 @@
 """The split of a sweep by guidance: what each setting leans at guidance 1, and what more guidance adds.
 
-A setting is held against the one that differs from it in guidance alone and draws without the unconditional branch,
+A setting is compared with the one that differs from it in guidance alone and draws without the unconditional branch,
 whatever the sweep's baseline is. :func:`clinometer.studies.leaning.compare.split_rows` says what the numbers are. What
 guidance adds is one family of tests over the whole grid, as all differences are.
 """

@@ -1,10 +1,10 @@
 """What a sweep found: the numbers of every setting over all its seeds, and its differences from the baseline.
 
-Settings are held against each other as runs are (:mod:`clinometer.pipeline.comparison`), in pairs of images that were
+Settings are compared as runs are (:mod:`clinometer.pipeline.comparison`), in pairs of images that were
 drawn from one noise. All differences of one kind over the whole grid are one family of tests.
 
 A sweep that is drawn until its differences are decided goes by rounds: images go to the concepts whose difference from
-the baseline is not decided yet. All cells draw a round, then every setting is held against the baseline of its suite,
+the baseline is not decided yet. All cells draw a round, then every setting is compared with the baseline of its suite,
 and all differences of the grid are judged as one family. A concept of a setting that is decided is drawn no further
 there. The baseline draws a concept for as long as any setting does, so that all images have partners.
 
@@ -60,7 +60,7 @@ class Setting:
     missing : seeds that did not finish, and why.
     run : its runs as one; None where none has finished.
     scores : the numbers of that.
-    comparison : it held against the baseline, over the seeds that both have; None for the baseline itself.
+    comparison : it compared with the baseline, over the seeds that both have; None for the baseline itself.
     undone : why there is no comparison.
     """
 

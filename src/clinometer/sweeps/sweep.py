@@ -160,7 +160,7 @@ class _Cells:
     retried: set[Cell] = field(default_factory=set)
 
     def __call__(self, cell: Cell, rounds: SweepRounds | None, *, unscored: bool = False) -> CellRecord:
-        """Audit a cell, as far as the rounds have come where there are any, and say what became of it."""
+        """Audit a cell, as far as the rounds have come where there are any, and return its record."""
         steering = None if rounds is None else Steering(rounds.targets(cell), unscored)
         values = dict(cell.values)
         try:
@@ -352,7 +352,7 @@ def sweep(
     workers: Workers,
     progress: Progress,
 ) -> Sweep:
-    """Audit every cell that is not finished, hold all against the baseline, and write the tables and the page.
+    """Audit every cell that is not finished, compare all with the baseline, and write the tables and the page.
 
     Raises
     ------

@@ -40,7 +40,7 @@ def open_engine(
     spec : ``local``, ``ray``, ``ray=ADDRESS``, or ``plug-in[=ADDRESS]``.
     workers : how many; None leaves it to the engine.
     device : where models are; of ``local``, one process is opened for each of several GPUs where it is not named.
-    weights : bytes that the models of a worker take; workers are placed where GPUs have room. 0 where nobody knows.
+    weights : bytes that the models of a worker take; workers are placed where GPUs have room. 0 where unknown.
     make_room : called before anybody looks for room, once it is clear that this process is not to do the work.
 
     Raises

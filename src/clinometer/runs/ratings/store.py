@@ -51,7 +51,7 @@ PAIR: Final = "pair:"
 PAIR_ANSWERS: Final = ("left", "right", "tie")
 """Answers to a pair, in the order of their numbers."""
 _SIMULATED: Final = "skill-"
-"""What names of simulated raters began with when their names alone told them; those of people are hexadecimal."""
+"""What names of simulated raters began with when only names marked them; those of people are hexadecimal."""
 IMPORT_AGAIN: Final = "Restore it, or delete it and take its ratings in again: clinometer ratings import RUN FILE"
 
 
@@ -62,7 +62,7 @@ class Rated:
     Attributes
     ----------
     suite : its name.
-    pair : the two groups that ratings are held against; None where the suite does not compare two.
+    pair : the two groups that ratings are compared with; None where the suite does not compare two.
     third : a further group among the answers; empty where there is none.
     answers : groups by their names and labels, in small letters.
     roles : roles of the images that are rated.
