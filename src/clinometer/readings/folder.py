@@ -353,7 +353,7 @@ def read_known(
 def keep_clusters(
     run: Run, readers: Sequence[Reader], asked: Sequence[QuestionSpec], encoder: Encoder, threshold: float
 ) -> None:
-    """Put answers to open questions together, and keep in the run what was put together and by whom.
+    """Merge answers to open questions that mean the same, and record in the run what was merged and by whom.
 
     Raises
     ------

@@ -157,7 +157,7 @@ def read_pictures(
 
 
 def read_images(run: Run, tables: Mapping[str, pd.DataFrame]) -> Iterator[ReadImages]:
-    """Lay the answers of all readers to each question beside each other, and people's where they were asked of it.
+    """Return the answers of all readers to each question, and people's where they were asked it.
 
     People's answers count where the suite's raters may name all groups of the question; a picture counts once.
     """
@@ -198,6 +198,6 @@ def read_images(run: Run, tables: Mapping[str, pd.DataFrame]) -> Iterator[ReadIm
 
 
 def unread_in_words(rows: pd.DataFrame) -> str:
-    """Say how many pictures are of no group, and why: ``3 several people and 1 more``."""
+    """State how many pictures are of no group, and why: ``3 several people and 1 more``."""
     answers = rows["answer"].map(OTHERWISE).where(rows["answer"].notna(), rows["reason"].str.partition(":")[0])
     return first_and_more([f"{count} {what}" for what, count in answers.dropna().value_counts().items()], 4)

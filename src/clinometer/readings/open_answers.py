@@ -34,7 +34,7 @@ def require_counterfactuals(spec: QuestionSpec, concepts: Iterable[str]) -> None
 
 
 def clusters_of(answers: pd.Series, encoder: Encoder | None, threshold: float) -> Clusters:
-    """Put answers together that mean the same, by an encoder's text vectors; None leaves those apart that differ.
+    """Merge answers that mean the same, by an encoder's text vectors; None merges none that differ.
 
     Raises
     ------

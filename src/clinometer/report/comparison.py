@@ -113,11 +113,11 @@ class RunsCompared(ABC, Generic[AnySuite]):
         """Return the template's values, from views by the runs' names and the first encoder that all runs have."""
 
     def verdict(self, comparison: Comparison, labels: tuple[str, str]) -> str:
-        """Say in a sentence how two runs differ, by what they are called; where it does not ``sums_up``."""
+        """Word in a sentence how two runs differ, by their names; needed where not ``sums_up``."""
         return ""
 
     def caution(self, comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]:
-        """Say what makes a difference of leanings mean less, and that with its numbers; empty where nothing does."""
+        """Return what makes a difference of leanings mean less, and the numbers of that; empty where nothing does."""
         return "", ""
 
     def further(self, comparison: Comparison, labels: tuple[str, str]) -> Sequence[DifferenceTable]:

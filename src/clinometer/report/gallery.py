@@ -35,7 +35,7 @@ def counts_in_words(*samples: Samples) -> str:
 
 
 def all_there(n: int) -> str:
-    """Say that no image was lost."""
+    """State that no image was lost."""
     return "the one image is there" if n == 1 else f"all {n:,} images are there"
 
 

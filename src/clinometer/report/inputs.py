@@ -196,7 +196,7 @@ def _value(setting: Any) -> str:
 
 
 def _images_in_words(record: Mapping[str, Any], suite: Suite) -> str:
-    """Say how many images, or by what rule."""
+    """State how many images, or by what rule."""
     until, words = record.get("until"), suite.images_in_words()
     if until is None:
         return words
@@ -286,7 +286,7 @@ _CAUSES: Final = {
 
 
 def pictures_in_words(run: Run, scores: Scores | None = None) -> list[str]:
-    """Say what has no picture, then what is another picture again; nothing where neither is the case."""
+    """State what has no picture, then what is another picture again; nothing where neither is the case."""
     scores = scores or _scores(run)
     return [
         *_without_pictures(run.suite, _present(run)),
@@ -340,7 +340,7 @@ def _depending(scores: Scores) -> list[str]:
 
 
 def _reservations(scores: Scores) -> Iterator[str]:
-    """Say which verdicts would not hold whatever missing pictures show."""
+    """State which verdicts would not hold whatever missing pictures show."""
     names = _depending(scores)
     if names:
         many = f"{len(names):,} concepts have verdicts" if len(names) > 1 else "One concept has a verdict"
@@ -366,7 +366,7 @@ def _drawn_of(row: Row) -> int:
 
 
 def _repeats_by_concept(suite: Suite, scores: Scores) -> Iterator[tuple[str, str]]:
-    """Say of each concept how many of its pictures repeat others; of the groups' pictures, and why, without a name."""
+    """State how many pictures of each concept repeat others; the groups' own, and why, stand under an empty name."""
     found, over_all = _repeated(scores)
     for (concept, group), row in found.items():
         n, drawn = row.n_repeated, _drawn_of(row)
@@ -381,7 +381,7 @@ def _repeats_by_concept(suite: Suite, scores: Scores) -> Iterator[tuple[str, str
 
 
 def repeats_in_words(run: Run, scores: Scores | None = None) -> Iterator[str]:
-    """Say which pictures of a run are another one again, as its scores tell; nothing where none is."""
+    """State which pictures of a run are another one again, as its scores tell; nothing where none is."""
     scores = scores or _scores(run)
     copies = scores.select("pictures", "copies", encoder="")
     found, over_all = _repeated(scores)
@@ -415,7 +415,7 @@ def repeats_in_words(run: Run, scores: Scores | None = None) -> Iterator[str]:
 
 
 def batches_in_words(scores: Scores) -> Iterator[str]:
-    """Say which pictures count as one draw because they came together, and what the order of the others tells."""
+    """State which pictures count as one draw because they came together, and what the order of the others tells."""
     for row in scores.select("pictures", "batches", encoder=""):
         if row.flag == "batches are known":
             yield (

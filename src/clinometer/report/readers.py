@@ -56,7 +56,7 @@ def readers(view: View) -> dict[str, Any] | None:
 
 
 def drift_lines(rows: Sequence[Row]) -> list[str]:
-    """Say which readers changed while they read, from which part on, and what to do; of others how steady they were."""
+    """Return a line for each reader: whether it changed while it read, from which part on, and what to do."""
     lines = []
     for row in (row for row in rows if row.component == "drift" and row.defined):
         asked = f"{wording.count(row.n_target, 'answer')} asked for again in each of {wording.count(row.n_a, 'round')}"
@@ -75,7 +75,7 @@ def drift_lines(rows: Sequence[Row]) -> list[str]:
 
 
 def reader_lines(view: View) -> list[str]:
-    """Say in a line what each reader finds for each question, whose verdicts stand, and why."""
+    """Return a line for each reader and question: what it finds, whose verdicts stand, and why."""
     rows = view.scores.select(READING_METRIC, encoder="*")
     lines = drift_lines(rows)
     for row in (row for row in rows if row.component == "separation"):
@@ -104,6 +104,7 @@ def reader_lines(view: View) -> list[str]:
 
 
 def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return what the page says of one question: its readers, whose verdicts stand and why, and every concept."""
     own = [row for row in rows if row.setting == name or row.setting.startswith(f"{name}: {READ_AS}")]
     separations = [row for row in own if row.component == "separation"]
     decider = next((row for row in separations if row.flag == DECIDING_FLAG), separations[0])
@@ -127,20 +128,7 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
     doubted = [alike[row.concept] for row in judged if row.defined and row.concept in alike]
     return {
         "name": name,
-        "readers": [
-            {
-                "name": row.encoder,
-                "separation": row,
-                "recall": [each for each in own if (each.component, each.encoder) == ("recall", row.encoder)],
-                "figure": confusion_figure(
-                    view,
-                    row.encoder,
-                    [each for each in own if (each.component, each.encoder) == ("confusion", row.encoder)],
-                    f"errors{serial}-{number}",
-                ),
-            }
-            for number, row in enumerate(separations)
-        ],
+        "readers": [_reader(view, row, own, f"errors{serial}-{number}") for number, row in enumerate(separations)],
         "decider": decider,
         "is_judged": not all(map(wording.not_measured, judged)),
         "why": decider.reason,
@@ -172,6 +160,19 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
             for concept in dict.fromkeys(row.concept for row in decided)
         ],
         "groups": list(dict.fromkeys(row.group for row in shares)),
+    }
+
+
+def _reader(view: View, separation: Row, rows: Sequence[Row], figure: str) -> dict[str, Any]:
+    """Return how well a reader tells the groups apart: its separation, its recall, and a figure of its errors."""
+    own = [row for row in rows if row.encoder == separation.encoder]
+    return {
+        "name": separation.encoder,
+        "separation": separation,
+        "recall": [row for row in own if row.component == "recall"],
+        "figure": confusion_figure(
+            view, separation.encoder, [row for row in own if row.component == "confusion"], figure
+        ),
     }
 
 

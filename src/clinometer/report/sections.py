@@ -18,7 +18,7 @@ from clinometer.report.wording import decided, leans, not_measured, reason_words
 
 
 def how_sure(view: View, judged: Sequence[Verdicts], *, with_q: bool = True) -> list[tuple[str, str]]:
-    """Say what verdicts take and how sure they are, by what rows hold: a heading and a sentence or two each.
+    """State what verdicts take and how sure they are, by what rows hold: a heading and a sentence or two each.
 
     ``with_q`` : with the largest q among the verdicts that name a side.
     """
@@ -108,7 +108,7 @@ def rest_in_words(counts: Mapping[str, int], one: str = "") -> str:
 
 
 def nothing_judged(unit: str, model: str, rows: Iterable[Row]) -> str:
-    """Say that there is no score, or that there are some and none with what a verdict needs."""
+    """State that there is no score, or that there are some and none with what a verdict needs."""
     rows = tuple(rows)
     why = withheld(rows)
     if why:
@@ -379,7 +379,7 @@ _MISSING: Final = "are missing (refused or of one colour)"
 
 
 def refusal_words(view: PairView) -> str:
-    """Say the difference between the rates of the suite's two groups, the one that lost more named first.
+    """Word the difference between the rates of the suite's two groups, the one that lost more named first.
 
     It says "more often" where interval and p both do. Empty where no picture was refused.
     """

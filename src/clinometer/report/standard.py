@@ -45,7 +45,7 @@ def standard(view: View) -> dict[str, Any] | None:
 
 
 def standard_lines(view: View) -> list[str]:
-    """Say in a line what each source shows beside the standard."""
+    """Return a line for each source: what it shows beside the standard."""
     found = standard(view)
     if found is None:
         return []
@@ -116,7 +116,7 @@ def _counted(rows: Sequence[Row], label: wording.Label) -> str:
 
 
 def line_words(slope: Row, tilt: Row | None, label: wording.Label = str) -> str:
-    """Say what the line says: whether shares follow the standard, exaggerate it, or ignore it."""
+    """Explain the fitted line: whether shares follow the standard, exaggerate it, or ignore it."""
     if not slope.defined:
         return f"No line over the concepts: {slope.reason}"
     told = f"slope {wording.estimate(slope, sign=False)}"

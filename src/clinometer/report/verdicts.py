@@ -100,7 +100,7 @@ class Verdicts:
         return wording.interval(self.scale * low, self.scale * high, self.digits)
 
     def verdict(self, row: Row) -> str:
-        """Say a row's verdict."""
+        """Word a row's verdict."""
         words = self.said(row) if self.said is not None else wording.verdict_words(row, self.label)
         return words or "not measured"
 
@@ -154,7 +154,7 @@ class Verdicts:
         return [each for each in lists if each["rows"]]
 
     def summary(self) -> Summary:
-        """Put the rows into a few lines."""
+        """Summarise the rows in a few lines."""
         rows = list(self.rows)
         if self.is_ranked:
             ranked = sorted((row for row in rows if row.defined), key=lambda row: -row.value)

@@ -49,7 +49,7 @@ class View:
 
     @staticmethod
     def encoder_label(name: str) -> str:
-        """Say which encoder, or that it is the average over them."""
+        """Return the name of an encoder for people, or that it is the average over them."""
         return "average over encoders" if name == MEAN else name
 
     @property

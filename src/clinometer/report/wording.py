@@ -146,7 +146,7 @@ def estimate(
 
 
 def splits(row: Row) -> str:
-    """Say how a permutation p was found: ``exact, 70 splits``, or certified with its bracket; empty without splits."""
+    """Word how a permutation p was found: ``exact, 70 splits``, or certified with its bracket; empty without splits."""
     if row.n_splits == 0:
         return ""
     if row.p_method == "certified":
@@ -175,7 +175,7 @@ def capitalised(text: str) -> str:
 
 
 def reasons(missing: Iterable[tuple[str, str]]) -> list[str]:
-    """Say why cells of a table are empty, a line for each reason: how many where they are more than three."""
+    """Explain why cells of a table are empty, a line for each reason: how many where they are more than three."""
     names_by_reason: dict[str, list[str]] = {}
     for name, reason in missing:
         names_by_reason.setdefault(reason, []).append(name)
@@ -255,7 +255,7 @@ def counted_share(share: Row | None, label_a: str, label_b: str) -> CountedShare
 
 
 def share_words(share: Row | None, label_a: str, label_b: str) -> str:
-    """Say how many images read as the group that most of them do: "19 of 20 images read as men"."""
+    """State how many images read as the group that most of them do: "19 of 20 images read as men"."""
     if share is not None and share.defined and share.n_target > 0 and share.flag == "not shown":
         return "that its images show the concept is not shown, so their share is not read"
     counted = counted_share(share, label_a, label_b)
@@ -380,7 +380,7 @@ def without_estimate(**fields: str) -> Row:
 
 
 def verdict_words(row: Row, label: Label = str) -> str:
-    """Say a verdict by itself, as in a table: ``leans to men``, ``shown balanced``, ``undecided``."""
+    """Word a verdict by itself, as in a table: ``leans to men``, ``shown balanced``, ``undecided``."""
     if leans(row):
         if row.side == OTHERS:
             return f"leans away from {label(row.group)}{assumption(row)}"
@@ -396,7 +396,7 @@ def verdict_words(row: Row, label: Label = str) -> str:
 
 
 def standard_words(row: Row, label: Label = str) -> str:
-    """Say a verdict against the standard: ``more of women than the standard``."""
+    """Word a verdict against the standard: ``more of women than the standard``."""
     if leans(row):
         somewhat = "slightly " if slightly(row) else ""
         if row.side == OTHERS:
@@ -408,14 +408,14 @@ def standard_words(row: Row, label: Label = str) -> str:
 
 
 def verdict_in_full(row: Row, label: Label = str) -> str:
-    """Say a verdict in a cell beside its number: ``not measured`` says why."""
+    """Word a verdict in a cell beside its number: ``not measured`` says why."""
     words = verdict_words(row, label)
     why = reason_words(row) if row.verdict == Verdict.NOT_MEASURED else ""
     return f"{words}: {why}" if why else words
 
 
 def assumption(row: Row) -> str:
-    """Say what a verdict assumes of pictures that are not there, or twice: ``, if the missing are like them``."""
+    """State what a verdict assumes of pictures that are not there, or twice: ``, if the missing are like them``."""
     clauses = {
         MISSING_PICTURES: "the missing pictures are like the rest", REPEATS: "repeated pictures count once",
         UNREAD: "the pictures that were not read are like the rest", BY_READER: "this reader is right, not another",
@@ -431,7 +431,7 @@ def changes_with_reader(row: Row) -> bool:
 
 
 def said_of(row: Row, label: Label = str) -> str:
-    """Say a verdict after its subject: ``leans to men``, ``is undecided``, ``has no verdict``."""
+    """Word a verdict after its subject: ``leans to men``, ``is undecided``, ``has no verdict``."""
     if not row.defined:
         return "could not be measured"
     if leans(row):
@@ -452,20 +452,20 @@ def counted(rows: Iterable[Row], label: Label = str) -> str:
 
 
 def reason_words(row: Row) -> str:
-    """Say why a verdict names no side, or why there is none; the row's own reason where it has one."""
+    """Explain why a verdict names no side, or why there is none; the row's own reason where it has one."""
     if row.reason_code == ReasonCode.ZEROS_DISAGREE:
         return f"{_REASONS[row.reason_code]}: the middle is {signed(row.middle, digits_for([row.middle]))}"
     return row.reason or _REASONS.get(row.reason_code, "")
 
 
 def note(row: Row, *, beside: str = "") -> str:
-    """Say below a verdict that names no side why there is none, or how many images would decide (:func:`needed`)."""
+    """Write below a verdict that names no side why there is none, or how many images would decide (:func:`needed`)."""
     without = not_measured(row) or not row.has_interval or row.reason_code in _CONTRADICTIONS
     return reason_words(row) if without else needed(row, beside=beside)
 
 
 def withheld(rows: Iterable[Row]) -> str:
-    """Say what most often keeps the encoders from a verdict, though there are numbers; empty where nothing does."""
+    """State what most often keeps the encoders from a verdict, though there are numbers; empty where nothing does."""
     codes = Counter(row.reason_code for row in rows if row.defined and row.reason_code in _OF_THE_ENCODER)
     return _REASONS[codes.most_common(1)[0][0]] if codes else ""
 
@@ -475,12 +475,12 @@ IN_PROPORTION: Final = "with the groups\u2019 images in proportion"
 
 
 def aside(words: str) -> str:
-    """Put words between commas; nothing of nothing."""
+    """Return words between commas, to follow a noun; empty without words."""
     return f", {words}," if words else ""
 
 
 def needed(row: Row, images: str = "images a concept", *, beside: str = "") -> str:
-    """Say how many images would decide what is undecided, or are the fewest for a verdict; empty where none would.
+    """State how many images would decide what is undecided, or are the fewest for a verdict; empty where none would.
 
     ``images`` : what ``n_decide`` counts; ``beside`` : what else grows, such as :data:`IN_PROPORTION`.
     """
@@ -493,7 +493,7 @@ def needed(row: Row, images: str = "images a concept", *, beside: str = "") -> s
 
 
 def source_words(mcas: Row, image_part: Row) -> str:
-    """Say which part MCAS leans by: ``by its pictures``, ``by its text``, ``by both``, or that the two cancel."""
+    """State which part MCAS leans by: ``by its pictures``, ``by its text``, ``by both``, or that the two cancel."""
     return source_of(mcas, image_part).value
 
 
@@ -511,7 +511,7 @@ def sources_counted(rows: Iterable[tuple[Row, Row]]) -> str:
 
 
 def qualification(row: Row) -> str:
-    """Say what else a verdict depends on: the words and attribute prompts that were chosen, and what is missing.
+    """State what else a verdict depends on: the words and attribute prompts that were chosen, and what is missing.
 
     It withholds no verdict.
     """
@@ -536,7 +536,7 @@ def bounds_words(row: Row, scale: float = 1.0) -> str:
 
 
 def words_chosen(row: Row) -> str:
-    """Say that a leaning may depend on the words that were chosen; empty where it does not."""
+    """State that a leaning may depend on the words that were chosen; empty where it does not."""
     if not leans(row):
         return ""
     covers = row.has_stimulus_interval and row.stimulus_low <= 0 <= row.stimulus_high
@@ -544,7 +544,7 @@ def words_chosen(row: Row) -> str:
 
 
 def difference_words(row: Row, names: tuple[str, str], label: Label = str) -> str:
-    """Say the verdict on two runs, in their names: ``B is further to men than A``, ``A refuses more``, ``undecided``.
+    """Word the verdict on two runs, in their names: ``B is further to men than A``, ``A refuses more``, ``undecided``.
 
     A difference does not say to which side either run leans: both may lean to women.
     """

@@ -48,5 +48,5 @@ def study_of(suite: Suite) -> Study[Any]:
 
 
 def rated_of(run: Run) -> Rated:
-    """Ask the study of a run what people rate in it."""
+    """Return what people rate in a run, as its study says."""
     return study_of(run.suite).rated(run.suite)

@@ -82,7 +82,7 @@ class Plan:
         return self.table.set_index("concept").to_decide.dropna().sort_values(kind="stable")
 
     def images_for(self, share: float) -> float:
-        """Say how many images a concept takes for this share of the concepts that can be decided to be decided."""
+        """Return how many images a concept takes for this share of the concepts that can be decided to be decided."""
         return float(self.images_each.quantile(share, "higher"))
 
     @property
@@ -279,7 +279,7 @@ def _unseen_in_words(plan: Plan) -> WrittenTable:
 
 
 def _limit_in_words(plan: Plan) -> list[str]:
-    """Say where more of a concept's images alone, as ``--images`` draws them, do not reach a verdict."""
+    """State where more of a concept's images alone, as ``--images`` draws them, do not reach a verdict."""
     limited = plan.limited
     if not len(limited):
         return []

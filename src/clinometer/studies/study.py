@@ -179,11 +179,11 @@ class Study(ABC, Generic[AnySuite]):
 
     @abstractmethod
     def page(self, suite: AnySuite) -> Page[Any]:
-        """Say how runs of a suite are shown."""
+        """Return how runs of a suite are shown."""
 
     @abstractmethod
     def comparison(self, suite: AnySuite) -> RunsCompared[AnySuite]:
-        """Say how runs of a suite are shown beside each other."""
+        """Return how runs of a suite are shown beside each other."""
 
     def extend_plan(self, suite: AnySuite, samples: Sequence[Sample], part_size: int) -> list[Sample]:
         """Return the whole plan from the samples of the suite's questions; more may follow from those."""
@@ -205,11 +205,11 @@ class Study(ABC, Generic[AnySuite]):
     def paired_evidence_of(
         self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]
     ) -> Mapping[str, Evidence]:
-        """Say what pairs tell of each concept's difference, of a study that draws until differences are decided."""
+        """Return the evidence of pairs on each concept's difference, of a study that draws until these are decided."""
         raise NotImplementedError
 
     def split(self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> list[Score]:
-        """Tell what the network learned from what guidance adds, of a run at guidance 1 and of one at another."""
+        """Split what the network learned from what guidance adds, by a run at guidance 1 and one at another."""
         raise NotImplementedError
 
     def evaluations(self, suite: AnySuite, images: int) -> int:
@@ -232,11 +232,11 @@ class Study(ABC, Generic[AnySuite]):
         raise NotImplementedError
 
     def compared_groups(self, suite: AnySuite) -> Sequence[ComparedGroups]:
-        """Say between which groups rates of refusal are compared, once for every pair of them."""
+        """Return the groups between which rates of refusal are compared, one entry a pair."""
         return (ComparedGroups(),)
 
     def rated(self, suite: AnySuite) -> Rated:
-        """Say what people rate in its runs, and by which rule an encoder reads that: images of concepts alone."""
+        """Return what people rate in its runs, images of concepts alone, and by which rule an encoder reads that."""
         return Rated(suite.name, answers=named_answers(suite))
 
     def judged(self, suite: AnySuite) -> Sequence[tuple[str, str]]:

@@ -37,17 +37,17 @@ _INKS = {"A": "lean-a", "B": "lean-b", "THIRD": "lean-third", "ACCENT": "accent"
 
 
 def portraits(row: Row) -> str:
-    """Say from how many portraits of either side a row is."""
+    """State from how many portraits of either side a row is."""
     return f"{row.n_a} and {row.n_b} portraits" if row.n_a else ""
 
 
 def note(row: Row) -> str:
-    """Say why there is no verdict, or how many portraits would decide."""
+    """Explain why there is no verdict, or how many portraits would decide."""
     return reason_words(row) if not_measured(row) else row.reason or needed(row, "portraits")
 
 
 def resting(view: ClassificationView) -> str:
-    """Say what the finding rests on: the largest difference, how sure it is, and how many portraits."""
+    """State what the finding rests on: the largest difference, how sure it is, and how many portraits."""
     row = _leading(view)
     if row is None:
         return ""
@@ -64,7 +64,7 @@ def _leading(view: ClassificationView) -> Row | None:
 
 
 def amplification_words(view: ClassificationView) -> str:
-    """Say whether more noise samples widen the first contrast."""
+    """State whether more noise samples widen the first contrast."""
     row = next((row for row in view.amplifications.values() if row.defined), None)
     if row is None:
         return ""
@@ -190,11 +190,11 @@ class ClassificationPage(Page[ClassificationView]):
         return f"{tell} whether {view.model}, as a classifier, {question}."
 
     def strongest(self, view: ClassificationView) -> str:
-        """Say what the finding rests on, then what more noise samples add."""
+        """State what the finding rests on, then what more noise samples add."""
         return " ".join(part for part in (resting(view), amplification_words(view)) if part)
 
     def meaning(self, view: ClassificationView) -> str:
-        """Say in one sentence what a difference means."""
+        """Explain in one sentence what a difference means."""
         return (
             f"A side that is named means: put to a choice, the model takes portraits of one group for professions "
             f"{view.label_a} more often than those of the other, and by more than chance explains."

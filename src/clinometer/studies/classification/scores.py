@@ -154,7 +154,7 @@ def association_curves(
 
 
 def setting_name(noise_samples: int) -> str:
-    """Say how rows name a number of noise samples: ``"10 noise samples"``."""
+    """Return how rows name a number of noise samples: ``"10 noise samples"``."""
     return f"{noise_samples} noise sample{'' if noise_samples == 1 else 's'}"
 
 

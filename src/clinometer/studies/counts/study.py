@@ -103,7 +103,7 @@ def named(row: Row) -> str:
 
 
 def shares(view: CountsView) -> dict[str, Any]:
-    """Put all shares into a table, a row a concept and setting."""
+    """Return all shares as a table, a row a concept and setting."""
     names, groups = view.names, view.suite.groups
     listed, shown = names[: max(MOST_LISTED // len(groups), FEWEST_LISTED)], groups[:MOST_GROUPS]
     cells: dict[str, dict[str, Row]] = {}
@@ -142,7 +142,7 @@ def slopes(view: CountsView) -> dict[str, Any] | None:
 
 
 def _by_steepness(row: Row) -> tuple[bool, bool, float]:
-    """Put what is shown to rise or to fall first, the steepest before the others, and what has no slope last."""
+    """Sort what is shown to rise or to fall first, the steepest in front, and what has no slope last."""
     return not row.defined, not wording.leans(row), -abs(row.value) if row.defined else 0.0
 
 

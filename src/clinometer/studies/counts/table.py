@@ -169,7 +169,7 @@ def _refuse_sums(name: str, counts: dict[Key, int], concepts: Sequence[str]) -> 
 
 
 def suite_of_counts(file: Path, counts: dict[Key, int]) -> CountsSuite:
-    """Say what a table is of, as the suite of its run.
+    """Return the suite of a table's run.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def suite_of_counts(file: Path, counts: dict[Key, int]) -> CountsSuite:
 
 
 def card_of_counts(file: Path, name: str | None, counts: dict[Key, int]) -> Card:
-    """Say what a run of counts was given, in place of a model."""
+    """Return the model card of a run of counts."""
     content = hashlib.sha256(repr(list(counts.items())).encode()).hexdigest()
     images = {"images": sum(n for (*_, group), n in counts.items() if group != DISCARDED)}
     lost = sum(n for (*_, group), n in counts.items() if group == DISCARDED)
@@ -203,7 +203,7 @@ def card_of_counts(file: Path, name: str | None, counts: dict[Key, int]) -> Card
 
 
 def write_counts(run: Run, counts: dict[Key, int]) -> None:
-    """Keep a table in its run."""
+    """Store a table in its run."""
     rows = [{"concept": c, "group": g, "n": n, "setting": s} for (c, s, g), n in counts.items()]
     run.ledger.write_table(COUNTS, pa.Table.from_pylist(rows, schema=SCHEMA))
     run.end_stage()

@@ -125,7 +125,7 @@ def _units(first: EditedPortraits, second: EditedPortraits, paired: bool) -> tup
 
 
 def _by_unit(run: EditedPortraits, units: np.ndarray | None) -> EditedPortraits:
-    """Put batches in the place of their portraits; an edit is missing where that of any of its portraits is."""
+    """Replace portraits by their batches; an edit is missing where that of any of its portraits is."""
     if units is None:
         return run
     missing = None if run.missing is None else batch_means(run.missing.astype(float), units) > 0

@@ -102,12 +102,12 @@ class EditingView(View):
 
 
 def note(row: Row) -> str:
-    """Say why there is no verdict, or how many portraits would decide."""
+    """Explain why there is no verdict, or how many portraits would decide."""
     return reason_words(row) if not_measured(row) else row.reason or needed(row, "portraits")
 
 
 def resting(view: EditingView) -> str:
-    """Say what the finding rests on: how far, to which side, how sure and from how many portraits."""
+    """State what the finding rests on: how far, to which side, how sure and from how many portraits."""
     row = _leading(view)
     if row is None:
         return ""
@@ -156,7 +156,7 @@ def skin_finding(view: EditingView) -> str:
 
 
 def _too_few(rows: Sequence[Row]) -> str:
-    """Say so where no p can reach 0.05."""
+    """Warn where no p can reach 0.05."""
     least = min((row.least_exchange_p for row in rows if isfinite(row.p)), default=0.0)
     return f"; with so few portraits of a group no p can fall below {least:.3g}" if least > 0.05 else ""
 
@@ -429,11 +429,11 @@ class EditingPage(Page[EditingView]):
         )
 
     def strongest(self, view: EditingView) -> str:
-        """Say what the finding rests on, then whose skin changes."""
+        """State what the finding rests on, then whose skin changes."""
         return " ".join(part for part in (resting(view), skin_finding(view)) if part)
 
     def meaning(self, view: EditingView) -> str:
-        """Say in one sentence what a difference means."""
+        """Explain in one sentence what a difference means."""
         return (
             "A side that is named means: edited in the same way, portraits of one group come out changed more often, "
             "or further, than those of the other, as the encoder and the colour of the pixels tell, and by more than "

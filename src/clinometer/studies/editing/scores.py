@@ -201,7 +201,7 @@ class _EditingStudy:
         return with_bounds(rows(values), {MISSING: fillings})
 
     def members(self, gender: str | None = None, tone: str | None = None) -> np.ndarray:
-        """Say which portraits are of a gender, of a tone, or both."""
+        """State which portraits are of a gender, of a tone, or both."""
         chosen = [
             (gender is None or group.gender == gender) and (tone is None or group.tone == tone)
             for group in self.design.groups
@@ -327,7 +327,7 @@ def _skin_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
 
 
 def without_bounds(row: Score) -> Score:
-    """Say of a change of skin tone why what is missing gives it no bounds."""
+    """Explain why a change of skin tone has no bounds for what is missing."""
     return with_reasons(row, UNBOUNDED) if row.n_missing and isfinite(row.value) else row
 
 

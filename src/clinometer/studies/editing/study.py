@@ -241,7 +241,7 @@ ERASURE: Final = (
 
 
 def read_by_wordings(run: Run, encoder: str) -> dict[str, float]:
-    """By how much each edit is nearer to a than to b, by its id.
+    """Return by how much each edit is nearer to a than to b, by its id.
 
     That is the mean over the wordings, where the study's own reader abstains if they disagree.
     """

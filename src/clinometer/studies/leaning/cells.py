@@ -151,7 +151,7 @@ class CellsView(LeaningView):
         return lines
 
     def reasons(self, concept: str) -> str:
-        """Say why axes have no verdict."""
+        """Explain why axes have no verdict."""
         rows = [row for axis in self.axes for row in self.rows(f"axis:{axis}", concept)]
         return "; ".join(dict.fromkeys(r.reason for r in rows if r.reason and (not r.has_interval or not_measured(r))))
 
@@ -169,7 +169,7 @@ class CellsView(LeaningView):
 
 
 def verdict_words(view: CellsView, concept: str) -> str:
-    """Say each axis, to stand after the concept: ``leans to women and to light skin; interaction undecided``."""
+    """Word each axis, to follow the concept: ``leans to women and to light skin; interaction undecided``."""
     sides = {axis: view.sides(axis, concept) for axis in view.axes}
     leans = [f"to {wording.listed([view.side_label(side) for side in of])}" for of in sides.values() if of]
     parts = [f"leans {wording.listed(leans)}"] if leans else []
@@ -187,7 +187,7 @@ def verdict_words(view: CellsView, concept: str) -> str:
 
 
 def interaction_words(view: CellsView, component: str, concept: str) -> str:
-    """Say what goes together more or less often than its levels alone give, or that it is undecided."""
+    """State what goes together more or less often than its levels alone give, or that it is undecided."""
     rows = view.rows(component, concept)
     phrases = []
     for row in rows:
@@ -260,7 +260,7 @@ def _together(view: CellsView, component: str) -> Verdicts:
 
 
 def verdict_list(view: CellsView) -> dict[str, Any]:
-    """Provide the template with what it calls: the words of verdicts and interactions."""
+    """Return what the template calls: the words of verdicts and interactions."""
 
     def reason(component: str, name: str) -> str:
         return next((row.reason for row in view.rows(component, name) if row.reason), "")

@@ -130,7 +130,7 @@ def compare_leanings(
 
 
 def _note_left_out(row: Score, lost: Mapping[str, Sequence[int]], design: Design, paired: bool) -> Score:
-    """Say in a row that rests on attribute images which of their prompts were left out."""
+    """Note in a row that rests on attribute images which of their prompts were left out."""
     positions = {group: lost[group] for group in (design.a, design.b) if group in lost}
     if not positions or row.component == "ita":
         return row

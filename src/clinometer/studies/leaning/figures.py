@@ -115,7 +115,7 @@ def _head(axes: Any, title: str, below: str) -> None:
 
 
 def _name_ends(axes: Any, view: LeaningView, characters: int = 18) -> None:
-    """Say below an axis which group either end is."""
+    """Write below an axis which group either end is."""
     below = dict(transform=axes.transAxes, va="top", color=Ink.MUTED, fontsize=11.5)
     drop = -27 / (axes.figure.get_size_inches()[1] * axes.figure.dpi * axes.get_position().height)
     axes.text(0, drop, f"\u25c2 to {drawable(view.label_b, characters)}", ha="left", **below)
@@ -128,7 +128,7 @@ MIDDLE_LINE: Final[dict[str, Any]] = {"color": Ink.MUTED, "linewidth": 1.4, "lin
 
 
 def _of_middle(middle: float | None, digits: int) -> str:
-    """Say where the dashed line lies; nothing where there is none."""
+    """State where the dashed line lies; nothing where there is none."""
     if middle is None:
         return ""
     return f" The dashed line, at {wording.signed(middle, digits)}, is the middle of the groups' own pictures."
@@ -234,7 +234,7 @@ _GAP: Final = 22
 
 
 def _widest(row: Row) -> Row:
-    """Keep the image interval, or the stimulus interval where there is no other: TT has no images."""
+    """Return a row with its image interval, or its stimulus interval where there is no other: TT has no images."""
     low, high = (row.low, row.high) if row.has_interval else (row.stimulus_low, row.stimulus_high)
     return Row(value=row.value, low=low, high=high)
 

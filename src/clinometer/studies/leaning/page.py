@@ -41,7 +41,7 @@ from clinometer.studies.leaning.view import LeaningView
 
 
 def _left_out(view: LeaningView) -> str:
-    """Say how many concepts the figure has no room for; nothing where it has all."""
+    """State how many concepts the figure has no room for; nothing where it has all."""
     more = len(view.ranked()) - len(shown_concepts(view))
     shown = "The concepts that lean most, or lie farthest out"
     return f"{shown}; {wording.count(more, 'more is', 'more are')} listed below. " if more else ""
@@ -103,7 +103,7 @@ def leans_means(label: str, other: str) -> str:
 
 
 def images_in_words(view: LeaningView, row: Row) -> str:
-    """Say how many of a concept's images read as the group that most do, or how many there are."""
+    """State how many of a concept's images read as the group that most do, or how many there are."""
     shares = wording.share_words(view.shares.get(row.concept), view.label_a, view.label_b)
     return shares or wording.count(row.n_target, "image")
 
@@ -127,12 +127,12 @@ def _bars(view: LeaningView, row: Row, scale: float) -> dict[str, Any]:
 
 
 def reservations(view: LeaningView, row: Row) -> tuple[str, str]:
-    """Say how to take what a concept's images read as: where it seems not to fit, and of how many it says little."""
+    """Return doubts on what a concept's images read as: where it seems not to fit, and for how many it says little."""
     return explain_apart(view, row), like_neither(view, row)
 
 
 def like_neither(view: LeaningView, row: Row) -> str:
-    """Say how many of a concept's pictures are like neither group's own, where chance does not explain so many."""
+    """State how many of a concept's pictures are like neither group's own, where chance does not explain so many."""
     between = view.scores.by_concept("share", "between").get(row.concept)
     if between is None or between.flag != "some lie between":
         return ""
@@ -304,7 +304,7 @@ def wordings(view: LeaningView) -> dict[str, Any] | None:
 
 
 def said_of_wordings(both: Row, tests: Any, unit: str = "wording") -> str:
-    """Say whether verdicts hang on the wording, or the language, and for which concepts."""
+    """State whether verdicts depend on the wording, or the language, and for which concepts."""
     names = [row.concept for row in tests if row.flag]
     if not both.defined:
         return f"Whether verdicts depend on the {unit} cannot be told" + (f": {both.reason}." if both.reason else ".")
@@ -355,7 +355,7 @@ MOST_WORDS: Final = 5
 
 
 def ablation_in_words(view: LeaningView) -> tuple[str, ...]:
-    """Say which words move the pictures, the furthest first; nothing of a run in which none was left out."""
+    """State which words move the pictures, the furthest first; nothing of a run in which none was left out."""
     rows = view.scores.select(ABLATION_METRIC)
     if not rows:
         return ()
@@ -376,7 +376,7 @@ def ablation_in_words(view: LeaningView) -> tuple[str, ...]:
 
 
 def _verdicts_by_wording(view: LeaningView, concept: str, unit: str) -> str:
-    """Say what the verdicts on a concept are whose wordings are shown to differ: other ones, or one by other amounts.
+    """Word the verdicts on a concept whose wordings are shown to differ: other verdicts, or one by other amounts.
 
     That one leaning is shown and another is not would say little by itself; here the difference is shown as well.
     """
@@ -394,7 +394,7 @@ def _verdicts_by_wording(view: LeaningView, concept: str, unit: str) -> str:
 
 
 def language_caution(view: LeaningView) -> str:
-    """Say what rests on how an encoder reads another language than English; empty of English prompts."""
+    """Warn of what rests on how an encoder reads another language than English; empty for English prompts."""
     others = [tag for tag in view.suite.languages if tag.lower().split("-")[0] != "en"]
     if not others:
         return ""
@@ -542,7 +542,7 @@ def _share_of_a(view: LeaningView, men: float) -> float:
 
 
 def hold_verdicts_against(view: LeaningView, probabilities: Mapping[str, float]) -> list[str]:
-    """Say how many leanings the verdicts found, missed or turned round, and what they found at parity.
+    """State how many leanings the verdicts found, missed or turned round, and what they found at parity.
 
     A concept leans as the judge counts it in many images, or, where nobody counted, as it was planted.
     """

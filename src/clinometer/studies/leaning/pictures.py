@@ -145,7 +145,7 @@ FIRST: Final = {
 
 
 def onsets_in_words(view: LeaningView) -> tuple[str, ...]:
-    """Say between which steps leaning sets in, and where it shows first; nothing of a run that was not traced."""
+    """State between which steps leaning sets in, and where it shows first; nothing of a run that was not traced."""
     by_concept = view.scores.by_concept("trace", "onset")
     if not by_concept:
         return ()

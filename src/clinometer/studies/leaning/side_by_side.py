@@ -139,7 +139,7 @@ def mitigation_tables(comparison: Comparison, labels: tuple[str, str]) -> list[D
 
 
 def _verdict_words(changes: Sequence[Row]) -> str:
-    """Say what the verdicts mean: by parity, and of concepts with another declared target without praise or blame."""
+    """State what the verdicts mean: by parity, and of concepts with another declared target without praise or blame."""
     found = {row.verdict for row in changes}
     by_parity = (
         "Better: moved away from the side that it was shown to lean to. Overshot: shown to lean to the other side now. "
@@ -187,7 +187,7 @@ def _plane_table(scores: Scores, labels: tuple[str, str]) -> list[DifferenceTabl
 
 
 def _place_words(changes: Sequence[Row]) -> str:
-    """Say what the verdicts on a place mean, as :func:`_verdict_words` does."""
+    """State what the verdicts on a place mean, as :func:`_verdict_words` does."""
     by_parity = "Better: nearer to it. Harmed: further."
     found = {row.verdict for row in changes}
     if not found & set(WITHOUT_PARITY_PLACES.values()):
@@ -197,7 +197,7 @@ def _place_words(changes: Sequence[Row]) -> str:
 
 
 def trace_tables(comparison: Comparison, labels: tuple[str, str]) -> list[DifferenceTable]:
-    """Say of two runs that were both traced by how many steps later each concept leans, and from which on they differ.
+    """Tabulate, for two traced runs, by how many steps later each concept leans, and from which step on they differ.
 
     Nothing of others.
     """
@@ -405,5 +405,5 @@ class LeaningsCompared(RunsCompared[LeaningSuite]):
         )
 
     def further(self, comparison: Comparison, labels: tuple[str, str]) -> Sequence[DifferenceTable]:
-        """Tell what a mitigation did, and when leaning sets in."""
+        """Tabulate what a mitigation did, and when leaning sets in."""
         return [*mitigation_tables(comparison, labels), *trace_tables(comparison, labels)]

@@ -92,7 +92,7 @@ from clinometer.suites import LeaningSuite
 def _rows_of_wordings(
     run: Run, suite: LeaningSuite, encoders: Sequence[EncoderEmbeddings], design: Design, resamples: int
 ) -> list[Score]:
-    """Say what wordings do to the images of a run; nothing where no concept has several."""
+    """Report what wordings do to the images of a run; nothing where no concept has several."""
     if not suite.wordings:
         return []
     readings = {}
@@ -105,7 +105,7 @@ def _rows_of_wordings(
 
 
 def _rows_of_ablations(run: Run, suite: LeaningSuite) -> list[Score]:
-    """Say what single words do to the images of a run; nothing where none was left out."""
+    """Report what single words do to the images of a run; nothing where none was left out."""
     if not suite.ablations:
         return []
     words = [LeftOutWord(name, each.word) for name, left_out in suite.ablations.items() for each in left_out]
@@ -114,7 +114,7 @@ def _rows_of_ablations(run: Run, suite: LeaningSuite) -> list[Score]:
 
 
 def _explain_untraced(suite: LeaningSuite, reason: str) -> Iterator[Score]:
-    """Say of every target, and of the middle of all, why no step is known by which it leans."""
+    """Report for every target, and for the middle of all, why no step is known from which it leans."""
     yield Score(metric=TRACE, component=ONSET, category="all", reason=reason)
     for category, target in suite.categorised_targets():
         for component in (ONSET, HALF):
@@ -280,7 +280,7 @@ def measure_in_pool(
 
 
 def read_by_words(run: Run, encoder: str) -> dict[str, float]:
-    """By how much each image of a target is nearer to the words of a than to those of b, by its id."""
+    """Return by how much each image of a target is nearer to the words of a than to those of b, by its id."""
     vectors, texts = run.embedded(encoder)
     words = list(LEANING.reading_words(in_shape(run.suite, LeaningSuite)).values())
     ids = [sample.id for sample in run.plan if sample.role == "target" and sample.id in vectors]
@@ -449,7 +449,7 @@ class Leaning(Study[LeaningSuite]):
             )
 
         def on_axis(axis: str, group: str, prompt: str) -> tuple[str, str]:
-            """Say of what level of the axis a group is; its prompts are matched within the levels of the other axes."""
+            """Return the level of a group on the axis; prompts are matched within the levels of the other axes."""
             if not group:
                 return "", ""
             cell, pair = suite.groups[group].cell or {}, pairs.get(prompt, "")

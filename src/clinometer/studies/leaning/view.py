@@ -151,7 +151,7 @@ class LeaningView(PairView):
         )
 
     def verdict_group(self, concept: str) -> wording.VerdictGroup:
-        """Say where a concept's verdict is listed."""
+        """Return the group of verdicts that a concept is listed in."""
         return wording.verdict_group_of(self.pictures.get(concept))
 
     @property

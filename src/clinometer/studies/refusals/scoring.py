@@ -222,7 +222,7 @@ def _whom(rows: Sequence[Row], comparison: Comparison, labels: tuple[str, str]) 
 
 
 def _condition(rows: Sequence[Row], comparison: Comparison) -> str:
-    """Say what differences of leaning are about, where pictures are missing."""
+    """State what differences of leaning are about, where pictures are missing."""
     drawn = "what both runs drew" if comparison.paired else "what each run drew"
     bounds = Scores.from_frame(comparison.scores[comparison.scores[["n_missing", "n_missing_attributes"]].any(axis=1)])
     bounded = "; a verdict that the missing pictures may change says so" if any(r.has_bounds for r in bounds) else ""

@@ -178,7 +178,7 @@ def success_figure(view: SteerabilityView) -> Figure | None:
 
 
 def success_words(view: SteerabilityView, row: Row | None) -> str:
-    """Say how many pictures asked for a group are read as it: ``12 of 20 read as women``."""
+    """State how many pictures asked for a group are read as it: ``12 of 20 read as women``."""
     if row is None or not row.defined:
         return wording.MISSING
     return f"{round(row.value * row.n_target):,} of {row.n_target:,} read as {view.label(row.group)}"

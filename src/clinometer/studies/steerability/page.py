@@ -27,7 +27,7 @@ NO_READER: Final = "no reader and no encoder with a text tower says what the pic
 
 
 def said(view: SteerabilityView, row: Row) -> str:
-    """Say the verdict on a gap: ``men are drawn more readily``."""
+    """Word the verdict on a gap: ``men are drawn more readily``."""
     if leans(row):
         somewhat = "slightly " if wording.slightly(row) else ""
         return f"{view.label(row.side)} are drawn {somewhat}more readily{wording.assumption(row)}"
@@ -37,7 +37,7 @@ def said(view: SteerabilityView, row: Row) -> str:
 
 
 def both_in_words(view: SteerabilityView, row: Row) -> str:
-    """Say how many pictures of either group are read as it: ``asked for men, 20 of 20 read as men; …``."""
+    """State how many pictures of either group are read as it: ``asked for men, 20 of 20 read as men; …``."""
     found = [view.success.get((row.concept, group)) for group in view.pair_of(row)]
     return "; ".join(f"asked for {view.label(each.group)}, {success_words(view, each)}" for each in found if each)
 
@@ -46,7 +46,7 @@ def both_in_words(view: SteerabilityView, row: Row) -> str:
 
 
 def overall(view: SteerabilityView) -> str:
-    """Say how often each group is drawn when asked for, over all pictures."""
+    """State how often each group is drawn when asked for, over all pictures."""
     parts = []
     for group in view.suite.groups:
         rows = [row for row in view.rows("success", group=group) if row.defined]
@@ -65,7 +65,7 @@ def foremost_gap(view: SteerabilityView) -> Row | None:
 
 
 def reader_words(reader: str, question: str) -> str:
-    """Say who read the pictures, and by what."""
+    """State who read the pictures, and by what."""
     return f"{reader}, by the groups\u2019 words" if question == BY_WORDS else f"{reader}, asked about {question}"
 
 
@@ -73,7 +73,7 @@ def reader_words(reader: str, question: str) -> str:
 
 
 def tipping(row: Row | None) -> str:
-    """Say how different the reader's recalls would have to be to make the whole of a gap as read."""
+    """State how different the reader's recalls would have to be to explain the whole of a gap as read."""
     if row is None or not row.defined or row.value == 0:
         return ""
     first, second = ("first", "second") if row.value > 0 else ("second", "first")
@@ -84,7 +84,7 @@ def tipping(row: Row | None) -> str:
 
 
 def success(view: SteerabilityView) -> dict[str, Any] | None:
-    """Put success into a figure and a table, a row a concept."""
+    """Return success as a figure and a table, a row a concept."""
     if not view.success:
         return None
     by = {(row.component, row.concept, row.group): row
@@ -101,7 +101,7 @@ def success(view: SteerabilityView) -> dict[str, Any] | None:
 
 
 def default(view: SteerabilityView) -> dict[str, Any] | None:
-    """Hold the gaps against the default share, concept by concept and over all of them."""
+    """Compare the gaps with the default share, concept by concept and over all of them."""
     figure = default_figure(view)
     rows = [row for name in OVERALL for row in view.rows(name) if not row.concept]
     if figure is None and not rows:
@@ -116,7 +116,7 @@ def default(view: SteerabilityView) -> dict[str, Any] | None:
 
 
 def on_default_words(view: SteerabilityView) -> str:
-    """Say whether the group that is drawn by default is drawn more readily when named; empty without a line."""
+    """State whether the group that is drawn by default is drawn more readily when named; empty without a line."""
     row = next(iter(view.rows("gap_on_default")), None)
     if row is None or not row.defined:
         return ""
@@ -210,7 +210,7 @@ class SteerabilityPage(Page[SteerabilityView]):
         return f"{untold} whether {view.model} draws one group more readily, by {wording.count(measured, unit)}."
 
     def strongest(self, view: SteerabilityView) -> str:
-        """Say what was asked for and what was drawn, of the widest gap."""
+        """State what was asked for and what was drawn, of the widest gap."""
         row = foremost_gap(view)
         if row is None:
             return ""
@@ -223,7 +223,7 @@ class SteerabilityPage(Page[SteerabilityView]):
         return f"{'; '.join(told)}. {kind}: {points_words(row)}."
 
     def meaning(self, view: SteerabilityView) -> str:
-        """Say in one sentence what a verdict means."""
+        """Explain in one sentence what a verdict means."""
         return (
             "A group is drawn more readily where more of the pictures that name it show it than of those that name the "
             "other, by more than chance and the reader\u2019s own errors explain."

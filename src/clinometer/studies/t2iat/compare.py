@@ -241,7 +241,7 @@ def _magnitude(
     second: Sequence[T2iatEmbeddings],
     settings: ComparisonSettings,
 ) -> Score:
-    """Say which run leans more, over all tests, or over all stimuli where there are no tests."""
+    """State which run leans more, over all tests, or over all stimuli where there are no tests."""
     if counts_of(first[0]) != counts_of(second[0]):
         pair = compared_pair("mean", *levelled(first, second), settings)
     if not settings.design.tests:
@@ -289,7 +289,7 @@ def _value(run: ComparedRun, test: DesignedTest) -> float:
 
 
 def _excess(pair: ComparedPair, tests: Sequence[DesignedTest], kind: str, run: int) -> float:
-    """By how much a run's mean magnitude may be too large, with tests near 0."""
+    """Return by how much a run's mean magnitude may be too large, with tests near 0."""
     compared_run = (pair.first, pair.second)[run]
     errors = [np.std(draws_of(pair, test, kind, run).statistic) for test in tests]
     return float(magnitude_excess([_value(compared_run, test) for test in tests], errors).mean())

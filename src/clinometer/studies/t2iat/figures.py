@@ -218,7 +218,7 @@ def draw_zero(axes: Any, view: T2IATView) -> None:
 
 
 def name_ends(axes: Any, view: T2IATView) -> None:
-    """Say below the axis which attribute each end is."""
+    """Write below the axis which attribute each end is."""
     axes.xaxis.set_major_formatter(lambda value, _: wording.signed(value, 3).rstrip("0").rstrip(".") if value else "0")
     axes.locator_params(axis="x", nbins=6)
     below = dict(transform=axes.transAxes, va="top", color=Ink.MUTED, fontsize=11.5)

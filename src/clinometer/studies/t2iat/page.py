@@ -52,7 +52,7 @@ QUARTILES: Final = ("lower_quartile", "median", "upper_quartile")
 
 
 def note(view: T2IATView, row: Row) -> str:
-    """Say why there is no verdict, or how many images would decide, with prompts in proportion where they are permuted.
+    """Explain why there is no verdict, or how many images would decide, prompts in proportion where these are permuted.
 
     Where prompts permuted by chance do as well, no number of images would.
     """
@@ -263,7 +263,7 @@ class T2IATPage(Page[T2IATView]):
         return " ".join(sentences)
 
     def meaning(self, view: T2IATView) -> str:
-        """Say in one sentence what a test that names a side means, or a prompt that leans."""
+        """Explain in one sentence what a test that names a side means, or a prompt that leans."""
         a, b = view.label_a, view.label_b
         than = f"those of Y are, each against {b}" if view.suite.tests else f"to those drawn with {b}"
         of = "the pictures of X" if view.suite.tests else "the pictures of a prompt"

@@ -174,7 +174,7 @@ PROMPT: Final = Quantity(
 
 
 def read_by_attribute_images(run: Run, encoder: str) -> dict[str, float]:
-    """By how much each neutral image is nearer to its stimulus' images of a than to those of b, by its id."""
+    """Return by how much each neutral image is nearer to its stimulus' images of a than to those of b, by its id."""
     vectors, _ = run.embedded(encoder)
     margins: dict[str, float] = {}
     drawn: dict[tuple[str, str], list[str]] = {}

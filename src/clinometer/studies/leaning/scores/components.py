@@ -438,7 +438,7 @@ def _rows_of_a_view(
 
 
 def _flag_wordings(row: Score, few: bool, unread: str) -> Score:
-    """Say where a leaning is shown to change with the wording; nothing of an encoder that cannot read its images."""
+    """Flag where a leaning is shown to change with the wording; never of an encoder that cannot read its images."""
     if row.component not in ("concept_wording", BY_WORDING) or not isfinite(row.q):
         return row
     if unread or few:

@@ -107,7 +107,7 @@ class ContrastTests:
 
     @property
     def test(self) -> str:
-        """Say what the p-value takes for chance."""
+        """State what the p-value takes for chance."""
         if isinstance(self.images, BoundedMeans):
             return TEST
         moderated = self.images.trend is not None

@@ -350,7 +350,7 @@ def _slices(counts: Sequence[int]) -> tuple[slice, ...]:
 
 
 def wrong_product(axes: Mapping[str, Sequence[str]], cells: Mapping[str, Sequence[str]], groups: Sequence[str]) -> str:
-    """Say what is wrong with axes and cells, in one line; empty where the groups are their complete product."""
+    """State what is wrong with axes and cells, in one line; empty where the groups are their complete product."""
     if len(axes) < 2 or any(len(levels) < 2 or len(set(levels)) < len(levels) for levels in axes.values()):
         return "axes: expected two or more, each of two or more different levels"
     if set(cells) != set(groups):

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isfinite, isnan, nan
 from typing import Any
 
@@ -116,7 +117,7 @@ class MissingPictures:
         return first + second if self.alone is None else first
 
     def alone_in(self, run: Sequence[EncoderEmbeddings], which: int) -> list[EncoderEmbeddings]:
-        """Put the pictures without partners in place of the others of a run's targets."""
+        """Replace the pictures of a run's targets by those without partners."""
         assert self.alone is not None
         return [
             replace(encoder, target_images=other.target_images, target_copies=None, target_batches=None)
@@ -324,6 +325,84 @@ def measured_runs(
     ]
 
 
+@dataclass(frozen=True)
+class _Compared:
+    """Two runs as one view sees them, and what their rows count.
+
+    Attributes
+    ----------
+    studies, views : of the first run and the second.
+    absent : what is missing of either run, where verdicts have to hold whatever it shows.
+    """
+
+    studies: tuple[LeaningStudy, LeaningStudy]
+    views: tuple[EncoderView, EncoderView]
+    paired: bool
+    margin: float | None
+    absent: Absent | None
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Images of each target, in the run that has fewer."""
+        first, second = (study.layout.target_sizes for study in self.studies)
+        return [min(both) for both in zip(first, second, strict=True)]
+
+    @cached_property
+    def repeated(self) -> list[int]:
+        """Pictures of each target that are another one again."""
+        layouts = [study.layout for study in self.studies[: 1 if self.paired else 2]]  # of pairs both tell of the pairs
+        return [sum(layout.repeated(t) for layout in layouts) for t in self.studies[0].target_numbers]
+
+    @cached_property
+    def batched(self) -> list[int]:
+        """Batches of each target."""
+        layouts = (self.studies[0].layout, self.studies[1].layout)
+        return [_fewest_batches(layouts, t) for t in self.studies[0].target_numbers]
+
+    def rows(
+        self,
+        contrast: Contrast,
+        own: Influences,
+        filling: Sequence[Filling] = ((), ()),
+        shift: tuple[ArrayLike, ArrayLike] = (0.0, 0.0),
+    ) -> list[Score]:
+        """Return the difference of a contrast, a row a target.
+
+        ``own`` : how the attribute images move it, of one that is held against the middles as well. ``filling`` : what
+        is put in place of missing pictures. ``shift`` : how far it is moved, from 0 and from the middles.
+        """
+        (study, other), (first, second) = self.studies, self.views
+        tests: ContrastTests | ContrastDifferences
+        if self.paired:
+            tests = paired_tests(study, paired_difference(first, second), contrast.weights, filling[0], shift[0])
+        else:
+            tests = unpaired_differences(self.studies, self.views, contrast.weights, filling, shift[0])
+        of_rows = _row_fields(study, tests, self.margin, self.paired, shift)
+        if own is not None:
+            of_runs = [(study, first, own[0]), (other, second, own[1])]
+            apart = differences_from_middle(of_runs, contrast.weights, filling, shift[1], paired=self.paired)
+            reach = self.margin or 0.0
+            around = min(margin_around_middle(view.poles, contrast.weights, reach) for view in self.views)
+            around = nan if self.margin is None else around
+            of_rows = _with_middles(of_rows, apart, around, study.settings.confidence, shift)
+        imaged, nothing = contrast.weights[[II, ITA]].any(), [0] * len(self.sizes)
+        missing = self.absent.pictures.of_targets if self.absent and imaged else nothing
+        groups = [g for g in contrast.basis.groups if contrast.weights[[II, ITP], g].any()]
+        of_groups = self.absent.pictures.of_groups if self.absent else Counter[str]()
+        n_attributes = sum(of_groups[study.design.groups[g]] for g in groups)
+        repeated, batched = (counts if imaged else nothing for counts in (self.repeated, self.batched))
+        columns = zip(study.design.targets, self.sizes, missing, repeated, batched, of_rows, strict=True)
+        return [
+            Score(
+                **{**contrast.names, "metric": METRIC}, concept=target.name, category=target.category,
+                encoder=first.encoder, n_target=n, n_repeated=n_repeated, n_batches=n_batches, n_missing=n_missing,
+                n_missing_attributes=n_attributes, **fields,
+                reason=_reason(study, contrast, fields["value"], fields["p"], n, paired=self.paired),
+            )
+            for target, n, n_missing, n_repeated, n_batches, fields in columns
+        ]  # fmt: skip
+
+
 def contrast_differences(
     measured: Sequence[Run],
     encoder: str,
@@ -337,7 +416,6 @@ def contrast_differences(
 ) -> Family:
     """Compare contrasts of every target between two runs, as one family; with verdicts where ``judged``."""
     (study, first), (other, second) = ((study, views[encoder]) for study, views in measured)
-    sizes = [min(both) for both in zip(study.layout.target_sizes, other.layout.target_sizes, strict=True)]
     influences: list[Influences] = [
         (attribute_influences(first, contrast.weights), attribute_influences(second, contrast.weights))
         if judged and contrast.weights[[II, ITA]].any()
@@ -349,65 +427,28 @@ def contrast_differences(
         for contrast, own in zip(contrasts, influences, strict=True)
     ]
     ways = min(map(len, fillings))
-    layouts = [study.layout] if paired else [study.layout, other.layout]  # of pairs both tell of the pairs
-    repeated = [sum(layout.repeated(t) for layout in layouts) for t in study.target_numbers]
-    batched = [_fewest_batches((study.layout, other.layout), t) for t in study.target_numbers]
-    of_groups = absent.pictures.of_groups if absent and ways else Counter[str]()
-
-    def rows(
-        contrast: Contrast,
-        own: Influences,
-        filling: Sequence[Filling] = ((), ()),
-        shift: tuple[ArrayLike, ArrayLike] = (0.0, 0.0),
-    ) -> list[Score]:
-        tests: ContrastTests | ContrastDifferences
-        if paired:
-            tests = paired_tests(study, paired_difference(first, second), contrast.weights, filling[0], shift[0])
-        else:
-            tests = unpaired_differences((study, other), (first, second), contrast.weights, filling, shift[0])
-        imaged = contrast.weights[[II, ITA]].any()
-        missing = absent.pictures.of_targets if absent and ways and imaged else [0] * len(sizes)
-        groups = [g for g in contrast.basis.groups if contrast.weights[[II, ITP], g].any()]
-        n_attributes = sum(of_groups[study.design.groups[g]] for g in groups)
-        again, batches = (counts if imaged else [0] * len(sizes) for counts in (repeated, batched))
-        of_rows = _row_fields(study, tests, margin, paired, shift)
-        if own is not None:
-            of_runs = [(study, first, own[0]), (other, second, own[1])]
-            apart = differences_from_middle(of_runs, contrast.weights, filling, shift[1], paired=paired)
-            around = min(margin_around_middle(view.poles, contrast.weights, margin or 0.0) for view in (first, second))
-            of_rows = _with_middles(of_rows, apart, nan if margin is None else around, study.settings.confidence, shift)
-        columns = zip(study.design.targets, sizes, missing, again, batches, of_rows, strict=True)
-        return [
-            Score(
-                **{**contrast.names, "metric": METRIC}, concept=target.name, category=target.category, encoder=encoder,
-                n_target=n, n_repeated=n_repeated, n_batches=n_batches, n_missing=n_missing,
-                n_missing_attributes=n_attributes, **fields,
-                reason=_reason(study, contrast, fields["value"], fields["p"], n, paired=paired),
-            )
-            for target, n, n_missing, n_repeated, n_batches, fields in columns
-        ]  # fmt: skip
-
-    def as_drawn(contrast: Contrast, own: Influences) -> list[Score]:
-        assert absent is not None
-        one, two = (absent.drawn_shift(i, measured[i], encoder, contrast.weights) for i in (0, 1))
-        return rows(contrast, own, shift=(two - one, two - one))
-
-    by_contrast = [rows(*each) for each in zip(contrasts, influences, strict=True)]
+    compared = _Compared((study, other), (first, second), paired, margin, absent if ways else None)
+    each_contrast = list(zip(contrasts, influences, strict=True))
+    by_contrast = [compared.rows(contrast, own) for contrast, own in each_contrast]
     a, b = ([c.sides[i] for c, own in zip(contrasts, by_contrast, strict=True) for _ in own] for i in (0, 1))
+    as_drawn = list[Score]()
+    if any(compared.repeated):
+        assert absent is not None
+        for contrast, own in each_contrast:
+            one, two = (absent.drawn_shift(i, measured[i], encoder, contrast.weights) for i in (0, 1))
+            as_drawn += compared.rows(contrast, own, shift=(two - one, two - one))
     return Family(
-        rows=[row for own in by_contrast for row in own], name=f"{name} over {len(sizes)} targets", margin=margin,
-        fewest=FEWEST_IMAGES, sides=(a, b) if judged else None,
+        rows=[row for own in by_contrast for row in own], name=f"{name} over {len(compared.sizes)} targets",
+        margin=margin, fewest=FEWEST_IMAGES, sides=(a, b) if judged else None,
         fillings=[
             [
                 row
-                for contrast, own, filled in zip(contrasts, influences, fillings, strict=True)
-                for row in rows(contrast, own, *filled[way])
+                for (contrast, own), filled in zip(each_contrast, fillings, strict=True)
+                for row in compared.rows(contrast, own, *filled[way])
             ]
             for way in range(ways)
         ],
-        as_drawn=[row for each in zip(contrasts, influences, strict=True) for row in as_drawn(*each)]
-        if any(repeated)
-        else (),
+        as_drawn=as_drawn,
     )  # fmt: skip
 
 
@@ -484,7 +525,7 @@ def _with_middles(
 
 
 def _reason(study: LeaningStudy, contrast: Contrast, value: float, p: float, n: int, *, paired: bool) -> str:
-    """Say what a row of a difference lacks."""
+    """State what a row of a difference lacks."""
     if isfinite(value):
         return NO_INTERVAL if not isfinite(p) else FIXED if study.design.axes else ""
     if study.design.axes:

@@ -208,7 +208,7 @@ class ReaderCheck:
     unfit: Mapping[str, str] = field(default_factory=dict)
 
     def reason_for(self, target: str) -> str:
-        """Say why this view gives no verdict on a target; empty where it gives one."""
+        """Explain why this view gives no verdict on a target; empty where it gives one."""
         return self.reason or self.unfit.get(target, "")
 
     def code_for(self, target: str) -> ReasonCode:
@@ -319,7 +319,7 @@ def _unread(encoder: EncoderEmbeddings, basis: Literal["words", "images"]) -> Re
 
 
 def _judge(check: ReaderCheck, encoder: EncoderEmbeddings, design: Design, confidence: float) -> tuple[ReasonCode, str]:
-    """Say why the encoder does not read; two empty strings where it does."""
+    """Explain why the encoder does not read; two empty strings where it does."""
     reading = check.reading
     who = "the average over encoders" if encoder.encoder == MEAN else f"encoder {encoder.encoder}"
     if encoder.unfit.get(""):

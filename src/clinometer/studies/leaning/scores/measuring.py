@@ -443,7 +443,7 @@ def _group_means(encoder: EncoderEmbeddings, design: Design, kept: Mapping[str, 
 def _keep(
     encoder: EncoderEmbeddings, found: CountedPictures, groups: Mapping[str, Sequence[np.ndarray]]
 ) -> EncoderEmbeddings:
-    """Keep some pictures of the targets, and of each group's prompts."""
+    """Return embeddings with some pictures of the targets, and of each group's prompts, alone."""
     return replace(
         encoder,
         target_images=chosen(encoder.target_images, found.kept),

@@ -251,7 +251,7 @@ def _disturbances(
     named_changed: tuple[int, int],
     fidelity: Sequence[Score],
 ) -> list[Score]:
-    """Say what else changed, over all concepts: kept within its limit, disturbed beyond it, or neither is shown."""
+    """Report what else changed, over all concepts: kept within its limit, disturbed beyond it, or neither is shown."""
     count, n = named_changed
     rows = []
     about = Score(metric=METRIC, component="", category="all", encoder=MEAN)
@@ -290,7 +290,7 @@ def _disturbances(
 
 @dataclass(frozen=True)
 class ImageSpread:
-    """How far a concept's images lie apart, on average over concepts: in the first run, in the second, and the change.
+    """Return how far a concept's images lie apart, on average over concepts: in either run, and the change.
 
     ``errors`` : standard errors over images, of the change over pairs.
     """
@@ -347,7 +347,7 @@ def _p_of_distance(pairs: np.ndarray, m: int) -> dict[str, Any]:
 
 
 def _skin_rows(names: Sequence[str], skin: Sequence[np.ndarray]) -> list[Score]:
-    """Say how much lighter each concept's skin has become, with q over the concepts, and all of them on average."""
+    """Report how much lighter each concept's skin has become, with q over the concepts, and all of them on average."""
     known = [(name, x[np.isfinite(x)]) for name, x in zip(names, skin, strict=False)]
     rows = [_mean_row("skin", name, x) for name, x in known if len(x) >= FEWEST_IMAGES]
     if not rows:

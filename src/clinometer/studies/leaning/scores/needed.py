@@ -93,7 +93,7 @@ def images_that_decide(
 
 @dataclass(frozen=True)
 class Needed:
-    """How many images of a concept are needed for each answer of its image part, (targets,) each.
+    """Return how many images of a concept each answer of its image part needs, (targets,) each.
 
     The groups' own images grow in proportion, and q is over the targets. NaN where no number would do; ``BEYOND`` for
     more than ``MANY``.

@@ -298,7 +298,7 @@ def _at(numbers: Estimate, index: int | tuple[()]) -> dict[str, Any]:
 
 
 def value_reason(layout: Layout, reads_text: bool, target: int | None, basis: Basis) -> str:
-    """Say why a number made of this has no estimate; empty if it should have one."""
+    """Explain why a number made of this has no estimate; empty if it should have one."""
     modalities = set(basis.modalities)
     if _OF_TEXTS & modalities and not reads_text:
         return "the encoder reads no text"
@@ -313,7 +313,7 @@ def value_reason(layout: Layout, reads_text: bool, target: int | None, basis: Ba
 
 
 def interval_reason(layout: Layout, target: int | None, basis: Basis) -> str:
-    """Say why it has no interval: it rests on no image, or a single image has no spread within its prompt."""
+    """Explain why it has no interval: it rests on no image, or a single image has no spread within its prompt."""
     modalities = set(basis.modalities)
     if "tt" in modalities and not _OF_TARGET_IMAGES & modalities:
         of_words = stimulus_reason(layout, basis)
@@ -331,7 +331,7 @@ def interval_reason(layout: Layout, target: int | None, basis: Basis) -> str:
 
 
 def stimulus_reason(layout: Layout, basis: Basis) -> str:
-    """Say why it has no stimulus interval: a single word has no spread within its group."""
+    """Explain why it has no stimulus interval: a single word has no spread within its group."""
     for g in basis.groups:
         if layout.word_counts[g] == 1 and _OF_WORDS & set(basis.modalities):
             return f"no stimulus interval: group {layout.groups[g]!r} has one word"

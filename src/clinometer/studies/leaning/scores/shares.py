@@ -219,7 +219,7 @@ def _reason(study: LeaningStudy, view: EncoderView, t: int, component: str, scor
 
 @dataclass(frozen=True)
 class _Match:
-    """How the images of one target match the prompts: of each image, the rank of its own (1 the nearest)."""
+    """Return how the images of one target match the prompts: of each image, the rank of its own (1 the nearest)."""
 
     ranks: np.ndarray
     n_prompts: int

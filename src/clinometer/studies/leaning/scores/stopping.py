@@ -405,7 +405,7 @@ def _decide(row: Score, stand: Evidence, p_holm: float, design: Design) -> Score
 
 
 def _anytime(row: Score, stand: Evidence, counted: str, test: str) -> Score:
-    """Put evidence that holds at any number of images, or pairs, into a row."""
+    """Return a row with evidence that holds at any number of images, or pairs."""
     clipped = f"; {stand.clipped} of {stand.n} {counted} beyond the groups' own span" if stand.clipped else ""
     return replace(
         row, low=stand.low, high=stand.high, p=stand.p, test=f"{test}{clipped}",

@@ -193,7 +193,7 @@ def _onset_rows(
     level: float,
     confidence: float,
 ) -> Iterator[Score]:
-    """Say where one target's leaning sets in, and where half of it is there."""
+    """Report where one target's leaning sets in, and where half of it is there."""
     about = Score(metric=TRACE, component=ONSET, concept=end.concept, category=end.category, n_target=end.n_target)
     sign = side_told(end, confidence)
     if not sign:
@@ -360,7 +360,7 @@ def compare_traces(
 def _parting(
     way: Sequence[Score], numbers: Sequence[int], total: int, design: Design, level: float, confidence: float
 ) -> Score:
-    """Say from which step on two runs differ in a target as they do at the last step that both looked at."""
+    """Find from which step on two runs differ in a target as they do at the last step that both looked at."""
     sides = [side_shown(row, level) for row in way]
     last, sign = way[-1], side_told(way[-1], confidence)
     about = Score(metric=TRACE, component=PARTING, concept=last.concept, category=last.category, n_target=last.n_target)
@@ -372,7 +372,7 @@ def _parting(
 
 
 def _later(component: str, first: Score, second: Score) -> Score:
-    """Say by how many steps later something sets in in the second run; NaN where it does not in one of them."""
+    """Return by how many steps later something sets in in the second run; NaN where it does not in one of them."""
     about = replace(second, value=nan, low=nan, high=nan, group="", flag="", reason="")
     n = min(first.n_target, second.n_target)
     missing = {f"{which} run": row.reason for which, row in (("first", first), ("second", second))

@@ -203,7 +203,7 @@ class _ImagePart:
         uniform = uniform_weights(self.layout, ())
 
         def signed(weights: np.ndarray, slices: Sequence[slice]) -> np.ndarray:
-            """Keep the columns of a and b, those of b negative; of a group without items nothing is known."""
+            """Return the columns of a and b, those of b negated; NaN where a group has no items."""
             own = weights[:, slices[a]], -weights[:, slices[b]]
             known = all(x.shape[1] for x in own)
             return np.concatenate(own, axis=1, dtype=np.float64) if known else np.full((len(weights), 1), np.nan)
@@ -300,7 +300,7 @@ def gather(
     draws: Draws | None,
     measured: Iterable[tuple[int, MeasuredTarget]],
 ) -> StudyViews:
-    """Put targets together that were measured by these encoders and draws, each with its number, in any order.
+    """Gather targets that were measured by these encoders and draws, each with its number, in any order.
 
     Raises
     ------
@@ -431,7 +431,7 @@ class _Collector:
         self._tensors[1] = stimulus
 
     def put_away(self, t: int) -> None:
-        """Put the replicates of the target in hand away."""
+        """Store the replicates of the target at hand."""
         if self._tensors:
             self._drawn[t] = Drawn(*map(self._store.keep, self._tensors))
 

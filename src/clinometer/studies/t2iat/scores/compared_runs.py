@@ -328,7 +328,7 @@ def _estimates(run: Mapping[str, StimulusCosines], names: list[str], design: T2i
 
 
 def _excess(run: Mapping[str, StimulusCosines], names: list[str], design: T2iatDesign) -> float:
-    """By how much a run's mean magnitude may be too large, with stimuli near 0."""
+    """Return by how much a run's mean magnitude may be too large, with stimuli near 0."""
     estimates = _estimates(run, names, design)
     return float(
         magnitude_excess(

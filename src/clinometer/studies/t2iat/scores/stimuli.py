@@ -283,7 +283,7 @@ def distribution_rows(name: str, category: str, encoder: str, stimulus: Measured
 
 @lru_cache(maxsize=1024)
 def _ranks_about(n: int, share: float) -> tuple[float, float]:
-    """Say which order statistics of n bound a quantile, from 0; NaN where none does. They depend on nothing else."""
+    """Return which order statistics of n, from 0, bound a quantile; NaN where none does."""
     interval = scipy.stats.quantile_test(np.arange(n), p=share).confidence_interval(0.95)
     return float(interval.low), float(interval.high)
 
@@ -344,7 +344,7 @@ class T2iatDesign:
         return sum(n for (name, _), n in self.missing_attributes.items() if name in names)
 
     def unbounded(self, stimuli: Iterable[str]) -> str:
-        """Say that these give a number no bounds; empty where none is missing."""
+        """Explain that these give a number no bounds; empty where none is missing."""
         n = self.lacking(stimuli)
         return f"no bounds for the {n:,} missing pictures with an attribute" if n else ""
 
