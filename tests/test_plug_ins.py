@@ -51,7 +51,9 @@ def test_suites_and_formats_of_a_package_are_found_by_name(tmp_path, monkeypatch
     with pytest.raises(SuiteError, match="no suite named 'example/walls'"):
         load_suite("example/walls")
     run = quick.finished(Painter(), toy_suite(), encoder=Eye())
-    with pytest.raises(InvalidInputError, match=r"format: found 'plain-text', expected model-card, .*cyclonedx$"):
+    with pytest.raises(
+        InvalidInputError, match=r"format: expected one of model-card, .*cyclonedx, found 'plain-text'$"
+    ):
         model_card(run, format="plain-text")
     register_example(monkeypatch, tmp_path)
     assert set(installed_suites()) == {"example/colours", "example/walls"}

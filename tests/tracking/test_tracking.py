@@ -90,7 +90,7 @@ def test_an_unknown_tracker_and_a_missing_client_are_refused_with_the_way_out(mo
     with pytest.raises(InvalidInputError, match=r"found 'mlfow', expected mlflow\[:a tracking URI\]"):
         require_trackers(["mlfow"])
     monkeypatch.setattr(clients.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InvalidInputError, match=r"wandb is not installed; give: pip install \"clinometer\[wandb\]\""):
+    with pytest.raises(InvalidInputError, match=r"wandb is not installed; give: pip install 'clinometer\[wandb\]'"):
         require_trackers(["wandb:team/project"])
 
 

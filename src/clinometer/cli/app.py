@@ -191,7 +191,7 @@ def _in_a_line(error: Any, ctx: Any) -> InvalidInputError:
             return InvalidInputError.missing(f"{place}{name} is missing; {see}")
         if isinstance(error.__cause__, ValidationError):  # Typer has pydantic read a number, and repeats its words
             error.message = first_problem(error.__cause__)[1]
-        return InvalidInputError(f"{name}: {error.message}")
+        return InvalidInputError.malformed(f"{name}: {error.message}")
     if kind == "NoSuchOption":
         typed = {each.lstrip("-") for option in ctx.command.params for each in option.opts if each.startswith("--")}
         near = nearest(error.option_name.lstrip("-"), typed)
@@ -203,7 +203,7 @@ def _in_a_line(error: Any, ctx: Any) -> InvalidInputError:
         return InvalidInputError.unknown_name(f"{place}there is no command {name!r}; {hint}")
     if message.startswith("Got unexpected extra argument"):
         message = f"found {message.rpartition('(')[2].rstrip(')')!r}, more than it takes"
-    return InvalidInputError(f"{place}{message}; {see}")
+    return InvalidInputError.malformed(f"{place}{message}; {see}")
 
 
 class _Command(TyperCommand):

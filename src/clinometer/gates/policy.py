@@ -15,7 +15,7 @@ import pandas as pd
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from clinometer._messages import did_you_mean, first_and_more
-from clinometer.errors import GateError
+from clinometer.errors import GateError, InvalidInputError
 from clinometer.metrics.mcas import TEXT_PART
 from clinometer.metrics.records import MEAN, SELECTION
 from clinometer.metrics.selection import SMALLEST, TO_LARGEST
@@ -38,12 +38,16 @@ MOST_RULES: Final = 1_000
 def _rules(entry: Any) -> Any:
     """Refuse what is no list of rules, and more than anyone writes."""
     if not isinstance(entry, list | tuple):
-        raise ValueError(f"expected a list of rules, found {type(entry).__name__}")
+        raise InvalidInputError.wrong_type(f"expected a list of rules, found {type(entry).__name__}")
     if len(entry) > MOST_RULES:
-        raise ValueError(f"found {len(entry):,} rules, expected at most {MOST_RULES:,}; use patterns, or several gates")
+        raise InvalidInputError.too_many(
+            f"found {len(entry):,} rules, expected at most {MOST_RULES:,}; use patterns, or several gates"
+        )
     for place, rule in enumerate(entry):
         if not isinstance(rule, Mapping | Rule):
-            raise ValueError(f"rule {place}: expected keys such as metric and within, found {type(rule).__name__}")
+            raise InvalidInputError.wrong_type(
+                f"rule {place}: expected keys such as metric and within, found {type(rule).__name__}"
+            )
     return entry
 
 
@@ -89,7 +93,7 @@ class Rule(Strict):
         """Refuse a key without a value: a limit that a template left empty would be none."""
         for key, value in data.items() if isinstance(data, Mapping) else ():
             if value is None or (key in SELECTORS and isinstance(value, list) and None in value):
-                raise ValueError(f"{key} has no value; give one, or leave the key out")
+                raise InvalidInputError.missing(f"{key} has no value; give one, or leave the key out")
         return data
 
     @model_validator(mode="after")
@@ -97,24 +101,26 @@ class Rule(Strict):
         if self.four_fifths is not None:
             for key in ("metric", "component", "difference", "within", "at_least", "at_most", "interval", "against"):
                 if getattr(self, key) is not None:
-                    raise ValueError(f"four_fifths stands for the metric and its limit; leave out {key}")
+                    raise InvalidInputError.conflict(
+                        f"four_fifths stands for the metric and its limit; leave out {key}"
+                    )
             return self
         if (self.metric is None) == (self.difference is None):
-            raise ValueError(
+            raise InvalidInputError.conflict(
                 "expected one of metric and difference, of this run or of this run less the baseline; or four_fifths"
             )
         if self.difference is not None and self.component is not None:
-            raise ValueError("a difference is named by its component alone; leave out component")
+            raise InvalidInputError.conflict("a difference is named by its component alone; leave out component")
         if self.within is not None and (self.at_least is not None or self.at_most is not None):
-            raise ValueError("within stands for both limits; leave out at_least and at_most")
+            raise InvalidInputError.conflict("within stands for both limits; leave out at_least and at_most")
         if self.against is not None and (self.difference is not None or self.interval is not None):
-            raise ValueError(
+            raise InvalidInputError.conflict(
                 "against: history holds a metric of each run to its limits; leave out difference, interval"
             )
         if self.against is None and self.within is None and self.at_least is None and self.at_most is None:
-            raise ValueError("it has no limit; give within, at_most or at_least")
+            raise InvalidInputError.missing("it has no limit; give within, at_most or at_least")
         if self.limits[0] > self.limits[1]:
-            raise ValueError(f"at_least {self.at_least:g} is above at_most {self.at_most:g}")
+            raise InvalidInputError.out_of_range(f"at_least {self.at_least:g} is above at_most {self.at_most:g}")
         return self
 
     @property
@@ -145,7 +151,8 @@ class Policy(Strict):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not self.rules:
-            raise ValueError("rules: expected one or more")  # a bound of the field would count a rule's error twice
+            # a bound of the field would count a rule's error twice
+            raise InvalidInputError.too_few("rules: expected one or more")
         return self
 
     @property

@@ -34,6 +34,7 @@ from clinometer.readings.standard import read_reference
 from clinometer.suites import load_suite
 from clinometer.suites.leaning import LeaningSuite
 from clinometer.suites.reference import Reference
+from clinometer.suites.strict import code_of
 
 GROUP: Final = "clinometer.mitigations"
 LORA_FILE: Final = "pytorch_lora_weights.safetensors"
@@ -331,7 +332,7 @@ def _check(**fields: Any) -> Mitigation:
         if first["type"] == "literal_error":
             problem = f"found {first['input']!r}, expected {first['ctx']['expected']}"
         name = str(first["loc"][0]) if first["loc"] else "target"
-        raise InvalidInputError.unknown_name(problem.removeprefix("target: "), field=name) from error
+        raise InvalidInputError(problem.removeprefix("target: "), code=code_of(error), field=name) from error
 
 
 def _read_concepts(concepts: int | Sequence[str] | str) -> int | list[str]:

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, Validation
 from pydantic.fields import FieldInfo
 
 from clinometer.errors import InvalidInputError
-from clinometer.suites.strict import ImageCount, Number, Strict, WholeNumber, first_problem
+from clinometer.suites.strict import ImageCount, Number, Strict, WholeNumber, code_of, first_problem
 
 if TYPE_CHECKING:
     from clinometer.models.protocols import Encoder, Generator
@@ -92,14 +92,14 @@ def _read_until(until: Any) -> Any:
             return until if until in (None, "decided") else float(until)
     except (TypeError, ValueError):
         pass
-    raise ValueError(f"expected 'decided' or a positive precision, found {until!r}")
+    raise InvalidInputError.malformed(f"expected 'decided' or a positive precision, found {until!r}")
 
 
 def _read_seed(seed: Any) -> int:
     try:
         return plain_seed(seed)
     except InvalidInputError as error:
-        raise ValueError(error.problem) from error
+        raise InvalidInputError(error.problem, code=error.code) from error
 
 
 def _read_concepts(concepts: Any) -> Any:
@@ -111,7 +111,8 @@ def _read_concepts(concepts: Any) -> Any:
     listed = concepts if isinstance(concepts, list | tuple) else ()
     names = [name.strip() for name in listed] if all(isinstance(name, str) for name in listed) else []
     if not names or not all(names):
-        raise ValueError(f"expected a number from 1 up, or names separated by commas, found {concepts!r}")
+        wanted = "a number from 1 up, or names separated by commas"
+        raise InvalidInputError.malformed(f"expected {wanted}, found {concepts!r}")
     return names
 
 
@@ -395,4 +396,4 @@ def ask(**options: Any) -> AuditRequest:
         return AuditRequest(**options)
     except ValidationError as error:
         name, problem = first_problem(error, lambda _: AuditRequest.model_fields)
-        raise InvalidInputError(problem, field=name.partition(".")[0]) from error
+        raise InvalidInputError(problem, code=code_of(error), field=name.partition(".")[0]) from error

@@ -29,7 +29,7 @@ from clinometer.models.files import read_csv
 from clinometer.suites import Suite
 from clinometer.suites.reference import Reference
 from clinometer.suites.safe_yaml import read_request
-from clinometer.suites.strict import first_problem
+from clinometer.suites.strict import code_of, first_problem
 
 COLUMNS: Final = ("concept", "group", "share", "n", "se", "source", "year", "place", "code")
 NO_MATCH: Final = "no match"
@@ -141,7 +141,8 @@ def _checked(data: Mapping[str, Any], name: str) -> Reference:
         return Reference.model_validate(data)
     except ValidationError as error:
         key, message = first_problem(error)
-        raise SuiteError(f"{name}, {key}: {message}" if key else f"{name}, {message}") from error
+        problem = f"{name}, {key}: {message}" if key else f"{name}, {message}"
+        raise SuiteError(problem, code=code_of(error)) from error
 
 
 def _check_fields(name: str, fields: Iterable[str]) -> None:

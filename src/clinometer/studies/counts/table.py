@@ -29,7 +29,7 @@ from clinometer.runs.store import Run
 from clinometer.studies.counts.scores import Counts
 from clinometer.studies.study import suite_of
 from clinometer.suites.counts import CountsSuite
-from clinometer.suites.strict import first_problem
+from clinometer.suites.strict import code_of, first_problem
 
 DISCARDED: Final = "discarded"
 COLUMNS: Final = ("concept", "group", "n", "setting")
@@ -188,7 +188,7 @@ def suite_of_counts(file: Path, counts: dict[Key, int]) -> CountsSuite:
         )
     except ValidationError as error:
         field, message = first_problem(error)
-        raise ImportManifestError(f"{file.name}, {field}: {message}") from error
+        raise ImportManifestError(f"{file.name}, {field}: {message}", code=code_of(error)) from error
 
 
 def card_of_counts(file: Path, name: str | None, counts: dict[Key, int]) -> Card:
