@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from clinometer.errors import ImportManifestError, RatingsError, RunCorruptError, SuiteError
+from clinometer.errors import Code, ImportManifestError, RatingsError, RunCorruptError, SuiteError
 from clinometer.models.files import read_manifest
 from clinometer.models.images import MAX_PIXELS, decode_image, decoded_bytes, may_be_read
 from clinometer.models.openai import MOST_ANSWER_BYTES, MOST_BYTES, guarded_http
@@ -18,6 +18,7 @@ from clinometer.runs.ratings.importing import read_ratings
 from clinometer.studies.counts import table
 from clinometer.suites import suite_from_mapping
 from clinometer.suites.safe_yaml import read_yaml
+from tests.raising import raises
 from tests.toys import toy_suite
 
 TESTED = {
@@ -142,7 +143,7 @@ def test_a_table_of_counts(tmp_path, monkeypatch):
         if rows == 1_000:
             assert len(table.read_counts(tmp_path / "counts.csv")) == rows
         else:
-            with pytest.raises(ImportManifestError, match="more than 1,000 rows"):
+            with raises(ImportManifestError, code=Code.TOO_MANY):
                 table.read_counts(tmp_path / "counts.csv")
 
 

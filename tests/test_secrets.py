@@ -15,9 +15,10 @@ import pytest
 import clinometer as cm
 from clinometer import _secrets
 from clinometer._secrets import MaskedStream, masked, masked_address, masked_values, recalled, remember
-from clinometer.errors import ClinometerError
+from clinometer.errors import ClinometerError, Code
 from tests import quick
 from tests.models.openai.image_server import ImageServer, drawn, error
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
 PASSWORD, KEY = "hunter2-and/more", "gw0123456789abcdefKEY"
@@ -259,6 +260,6 @@ def test_a_database_is_named_without_its_password(tmp_path):
     from clinometer.errors import RatingsError
     from clinometer.web.database import open_database
 
-    with pytest.raises(RatingsError, match="--database postgresql") as caught:
+    with raises(RatingsError, code=Code.UNREADABLE) as caught:
         open_database("postgresql+psycopg://me:hunter2@127.0.0.1:1/ratings")
     assert is_clean(str(caught.value))

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from clinometer._torch import torch  # before torchmetrics, which imports torchvision
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics import differential_association, mcas
 from clinometer.stats.proportion import exact_share
 from clinometer.training import McasMetric, ShareMetric, T2iatMetric
+from tests.raising import raises
 
 DIM = 12
 RNG = np.random.default_rng(3)
@@ -125,7 +126,7 @@ def test_what_is_missing_is_nan_and_what_is_wrong_is_refused():
         rows[1] = wrong
         with pytest.raises(InvalidInputError, match="row 1 is zero, or holds NaN or infinity"):
             made["mcas"].update(rows, "a")
-    with pytest.raises(InvalidInputError, match="prompts: expected a number from 0 to 1 for each of 2 images"):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="prompts"):
         made["t2iat"].update(torch.ones(2, DIM), torch.tensor([0, 2]), "y", "neutral")
     assert float(made["mcas"].images_count.sum()) == 0  # nothing of a wrong batch was counted
 

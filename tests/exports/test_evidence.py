@@ -10,12 +10,13 @@ import pytest
 
 import clinometer as cm
 from clinometer.api import verify_run
-from clinometer.errors import InvalidInputError, RunCorruptError, UncheckedRunWarning
+from clinometer.errors import Code, InvalidInputError, RunCorruptError, UncheckedRunWarning
 from clinometer.exports.evidence import HASHED
 from clinometer.report.inputs import report_input
 from clinometer.studies import study_of
 from tests import quick
 from tests.old_runs import as_of_format_1
+from tests.raising import raises
 from tests.toys import Eye, Painter, crossed_suite, toy_suite, toy_t2iat_suite
 
 POLICY = {
@@ -144,7 +145,7 @@ def test_a_record_that_does_not_follow_from_its_run_is_refused(run, tmp_path, ch
     verify_run(run, evidence=record)
     old, new = changed
     change(record, at=(old, new if new != "X" else f"{old}not "))
-    with pytest.raises(RunCorruptError, match=r"that is not what follows from"):
+    with raises(RunCorruptError, code=Code.CORRUPT):
         verify_run(run, evidence=record)
 
 
@@ -152,7 +153,7 @@ def test_findings_without_their_policy_are_refused(run, tmp_path):
     cm.export(run, tmp_path, evidence=True, policy=POLICY)
     record = tmp_path / "assessment-results.json"
     change(record, at=('"name": "policy"', '"name": "politics"'))
-    with pytest.raises(InvalidInputError, match="findings without the policy that they follow from"):
+    with raises(InvalidInputError, code=Code.INCOMPLETE):
         verify_run(run, evidence=record)
 
 
@@ -161,9 +162,9 @@ def test_findings_of_differences_take_the_baseline(run, tmp_path):
     policy = {"rules": [{"difference": "image_part", "within": 8}]}
     cm.export(run, tmp_path, evidence=True, policy=policy, baseline=other)
     record = tmp_path / "assessment-results.json"
-    with pytest.raises(InvalidInputError, match="give that run as --baseline"):
+    with raises(InvalidInputError, code=Code.MISMATCH):
         verify_run(run, evidence=record)
-    with pytest.raises(InvalidInputError, match="give that run as --baseline"):
+    with raises(InvalidInputError, code=Code.MISMATCH):
         verify_run(run, evidence=record, baseline=run)
     verify_run(run, evidence=record, baseline=other)
 
@@ -195,7 +196,7 @@ def test_nothing_is_signed_for_a_run_without_checksums(tmp_path):
 
 
 def test_a_policy_goes_with_evidence_alone(run, tmp_path):
-    with pytest.raises(InvalidInputError, match="are part of evidence alone"):
+    with raises(InvalidInputError, code=Code.CONFLICT):
         cm.export(run, tmp_path, policy=POLICY)
-    with pytest.raises(InvalidInputError, match="this is the run itself"):
+    with raises(InvalidInputError, code=Code.CONFLICT):
         cm.export(run, run.url, evidence=True)

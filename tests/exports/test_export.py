@@ -9,13 +9,14 @@ import pandas as pd
 import pytest
 
 import clinometer as cm
-from clinometer.errors import InvalidInputError, RunError
+from clinometer.errors import Code, InvalidInputError, RunError
 from clinometer.exports import paper
 from clinometer.exports.latex import latex
 from clinometer.exports.paper import metric_latex
 from clinometer.report.figures import Ink
 from tests import quick
 from tests.latex import CLASSES, complaints
+from tests.raising import raises
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader, Recolourer
 from tests.toy_editing import toy_suite as toy_editing
@@ -211,7 +212,7 @@ def test_a_folder_that_is_the_run_or_a_run_without_scores_is_refused(exported, t
     run, _, _ = exported
     with pytest.raises(InvalidInputError, match="this is the run itself; give another folder"):
         cm.export(run, run.url)
-    with pytest.raises(RunError, match="not a run directory"):
+    with raises(RunError, code=Code.NOT_FOUND):
         cm.export(tmp_path, tmp_path / "paper")
 
 
@@ -221,11 +222,11 @@ def test_nobody_else_s_file_is_written_over(exported, tmp_path):
     run, folder, _ = exported
     shutil.copy(folder / "references.bib", tmp_path)  # an export may be written anew
     (tmp_path / "methods.md").write_text("# Our methods\n")
-    with pytest.raises(InvalidInputError, match=r"methods\.md: it is there and was not written by clinometer"):
+    with raises(InvalidInputError, code=Code.ALREADY_EXISTS):
         cm.export(run, tmp_path, board=None)
     (tmp_path / "README.md").write_text("# Our repository\n")
     for write in (lambda: cm.export(run, tmp_path, dataset=True), lambda: cm.write_benchmark(run.suite, tmp_path)):
-        with pytest.raises(InvalidInputError, match=r"README\.md: it is there and was not written by clinometer"):
+        with raises(InvalidInputError, code=Code.ALREADY_EXISTS):
             write()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "methods.md", "references.bib"]
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import clinometer as cm
 from clinometer.cli.app import app
-from clinometer.errors import InvalidInputError, RunCorruptError, SuiteError, UncheckedRunWarning
+from clinometer.errors import Code, InvalidInputError, RunCorruptError, SuiteError, UncheckedRunWarning
 from clinometer.exports.eval_results import tasks_of
 from clinometer.exports.registry import FORMATS
 from clinometer.report.inputs import report_input
@@ -24,6 +24,7 @@ from clinometer.suites import suite_from_mapping
 from tests import quick
 from tests.docs.pages import ROOT
 from tests.old_runs import as_of_format_1
+from tests.raising import raises
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader, Recolourer
 from tests.toy_editing import toy_suite as toy_editing
@@ -150,7 +151,7 @@ def test_an_ml_bom_is_valid_and_holds_each_verdict(run):
 def test_what_was_not_measured_or_rests_on_too_few_images_is_not_passed_on(run, jsonschema):
     kept = [row for _, row in judged(run) if row.defined and not too_few(row) and not not_measured(row)]
     if not kept:
-        with pytest.raises(InvalidInputError, match="no verdict rests on enough images to be passed on"):
+        with raises(InvalidInputError, code=Code.UNDEFINED):
             cm.model_card(run, format="every-eval-ever")
         return
     record = json.loads(cm.model_card(run, format="every-eval-ever"))
@@ -178,7 +179,7 @@ def test_evaluation_results_name_tasks_of_the_benchmark(leaning, tmp_path):
 def test_a_file_of_somebody_else_is_not_replaced(leaning, tmp_path, form, given):
     place = tmp_path / "file.json"
     place.write_text("{}")
-    with pytest.raises(InvalidInputError, match="it is there and was not written by clinometer"):
+    with raises(InvalidInputError, code=Code.ALREADY_EXISTS):
         cm.model_card(leaning, format=form, out=place, **given)
     assert place.read_text() == "{}"
     place.unlink()
@@ -197,7 +198,7 @@ def test_tasks_of_names_in_other_letters_are_told_apart():
 
 def test_studies_whose_tasks_follow_from_a_run_are_refused(run):
     if run.suite.study in ("editing", "classification"):
-        with pytest.raises(SuiteError, match="judges follows from a run"):
+        with raises(SuiteError, code=Code.UNSUPPORTED):
             cm.model_card(run, format="eval-results", benchmark="me/colours")
 
 
@@ -223,7 +224,7 @@ def test_a_run_without_checksums_is_not_passed_on_and_several_are_no_single_card
     old = quick.audit(Painter(), toy_suite(), tmp_path / "old", encoder=Eye())
     as_of_format_1(tmp_path / "old")
     for form in FORMATS:
-        with pytest.warns(UncheckedRunWarning), pytest.raises(RunCorruptError, match="its numbers are not exported"):
+        with pytest.warns(UncheckedRunWarning), raises(RunCorruptError, code=Code.CORRUPT):
             cm.model_card(old.url, format=form)
 
 

@@ -14,13 +14,14 @@ from PIL import Image
 
 import clinometer as cm
 from clinometer.api import push, write_benchmark
-from clinometer.errors import InvalidInputError, RunCorruptError, RunError, RunNotFoundError, SuiteError
+from clinometer.errors import Code, InvalidInputError, RunCorruptError, RunError, RunNotFoundError, SuiteError
 from clinometer.exports.eval_results import tasks_of
 from clinometer.report.model_card import BEGIN
 from clinometer.runs import Directory
 from clinometer.suites import load_suite
 from tests import quick
 from tests.exports.hub_server import TOKEN, hub_server
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
 
@@ -157,7 +158,7 @@ def test_results_go_into_the_card_that_a_model_has_and_into_a_file_of_their_own(
 
 def test_the_hubs_refusal_is_a_line_without_the_token(run, hub):
     hub.refuse = 403
-    with pytest.raises(RunError, match="hf://datasets/me/audit: the Hub refused") as raised:
+    with raises(RunError, code=Code.REFUSED) as raised:
         push(run, "hf://datasets/me/audit")
     assert TOKEN not in str(raised.value)
     with pytest.raises(
@@ -201,7 +202,7 @@ def test_what_does_not_go_together_is_refused(run, target, given, words):
 def test_counts_have_no_images_to_publish(tmp_path):
     (tmp_path / "counts.csv").write_text("concept,group,n\ndoctor,man,74\ndoctor,woman,26\n")
     counted = cm.import_counts(tmp_path / "counts.csv", tmp_path / "run")
-    with pytest.raises(RunNotFoundError, match="it holds counts and no images, and a data set takes images"):
+    with raises(RunNotFoundError, code=Code.UNSUPPORTED):
         cm.export(counted, tmp_path / "out", dataset=True)
 
 

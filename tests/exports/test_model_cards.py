@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import clinometer as cm
 from clinometer.cli.app import app
-from clinometer.errors import InvalidInputError, RunError, RunMismatchError
+from clinometer.errors import Code, InvalidInputError, RunError, RunMismatchError
 from clinometer.exports.model_cards import card_input, command_lacks, command_words, in_a_shell, require_one_model
 from clinometer.metrics.verdict import Verdict
 from clinometer.report.model_card import BEGIN, END, section_of
@@ -26,6 +26,7 @@ from clinometer.studies import study_of
 from clinometer.suites import load_suite
 from tests import quick
 from tests.docs.pages import ROOT, blocks, page, table_rows
+from tests.raising import raises
 from tests.report.markdown import tables
 from tests.toys import Eye, Painter, toy_suite
 
@@ -140,7 +141,7 @@ def test_weights_with_another_adaptation_are_another_model():
     cards = [{"name": "m", "weights_sha256": "00", "settings": {"lora": lora}} for lora in (None, {"scale": 1.0})]
     one, other = (SimpleNamespace(url="runs/x", model_card=card, record={"origin": "generated"}) for card in cards)
     require_one_model([one, one])
-    with pytest.raises(RunMismatchError, match="a model card is of one model"):
+    with raises(RunMismatchError, code=Code.MISMATCH):
         require_one_model([one, other])
 
 
@@ -178,16 +179,16 @@ def test_what_cannot_be_is_refused(tmp_path):
     for out, said in ((folder, "give .*folder/README.md"), (tmp_path / "no/README.md", "no folder")):
         with pytest.raises(InvalidInputError, match=said):
             cm.model_card(RUNS / "leaning", out=out)
-    with pytest.raises(InvalidInputError, match="runs: found none"):
+    with raises(InvalidInputError, code=Code.TOO_FEW, field="runs"):
         cm.model_card()
-    with pytest.raises(InvalidInputError, match="rows: found 0"):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="rows"):
         cm.model_card(RUNS / "leaning", rows=0)
-    with pytest.raises(RunMismatchError, match=r"recolourer.*a model card is of one model"):
+    with raises(RunMismatchError, code=Code.MISMATCH):
         cm.model_card(RUNS / "leaning", RUNS / "editing")
     with pytest.raises(RunError):
         cm.model_card(folder)
     (folder / "README.md").write_bytes(b"\xff")
-    with pytest.raises(InvalidInputError, match="not UTF-8"):
+    with raises(InvalidInputError, code=Code.NOT_TEXT):
         cm.model_card(RUNS / "leaning", out=folder / "README.md")
     assert (folder / "README.md").read_bytes() == b"\xff"
 
@@ -195,7 +196,7 @@ def test_what_cannot_be_is_refused(tmp_path):
 def test_a_card_that_cannot_be_merged_stays_as_it_is(tmp_path):
     card = tmp_path / "README.md"
     card.write_text(f"{BEGIN}\n")
-    with pytest.raises(InvalidInputError, match="expected one of each"):
+    with raises(InvalidInputError, code=Code.MALFORMED):
         cm.model_card(RUNS / "leaning", out=card)
     assert card.read_text() == f"{BEGIN}\n"
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.cli.results import column_table
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.exports.paper_tables import models_of
 from clinometer.published import papers, published
 from clinometer.studies import study_named, study_names
@@ -26,6 +26,7 @@ from clinometer.studies.t2iat.printed import MACHINE, PEOPLE, SETS, TESTS
 from clinometer.suites import load_suite, suite_from_mapping
 from tests import quick
 from tests.builders import tiny_stable_diffusion
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -241,7 +242,7 @@ def test_what_cannot_be_compared_is_named(leaning, paper, models, said):
 
 def test_a_run_of_another_suite_is_no_reproduction(tmp_path):
     run = quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
-    with pytest.raises(InvalidInputError, match="suite toy: it does not ask"):
+    with raises(InvalidInputError, code=Code.UNSUPPORTED):
         cm.paper_table(run, "mcas")
 
 

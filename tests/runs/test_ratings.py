@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import clinometer as cm
 from clinometer.api import verify_run
-from clinometer.errors import RatingsError, RunCorruptError, RunMismatchError, RunNotFoundError
+from clinometer.errors import Code, RatingsError, RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.gates.gate import _require_scores_of_now
 from clinometer.pipeline.results import write_report
 from clinometer.readings.scores import rescore
@@ -26,6 +26,7 @@ from clinometer.runs.ratings.scoring import human_study, readings_of
 from clinometer.runs.ratings.store import DEFAULTS, SCHEMA, Rated, draw_items, over_prompts
 from clinometer.studies import rated_of
 from tests import quick, toy_editing
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
 
@@ -212,7 +213,7 @@ def test_a_missing_part_is_said_and_taken_in_again(run, tmp_path):
     file = write_csv(tmp_path / "r.csv", answered(run))
     import_ratings(run, rated_of(run), file)
     run.directory.remove("ratings/part-00000.parquet")
-    with pytest.raises(RunCorruptError, match="was written and is missing"):
+    with raises(RunCorruptError, code=Code.CORRUPT):
         ratings_of(run)
     import_ratings(run, rated_of(run), file)
     assert len(ratings_of(run)) == len(answered(run))
@@ -223,7 +224,7 @@ def test_going_on_with_a_run_misses_its_ratings(run, tmp_path):
     import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", answered(run)))
     rescore(run, rated_of(run))
     run.directory.remove("ratings/part-00000.parquet")
-    with pytest.raises(RunCorruptError, match=r"part-00000\.parquet: it was written and is missing"):
+    with raises(RunCorruptError, code=Code.CORRUPT):
         quick.audit(Painter(), toy_suite(target=8), run.url, encoder=Eye())
 
 
@@ -361,9 +362,9 @@ def test_an_exported_table_stays_marked_where_it_is_taken_in(run, tmp_path):
 
 
 def test_unknown_concepts_and_strata_are_refused(finished):
-    with pytest.raises(RatingsError, match="has no images of"):
+    with raises(RatingsError, code=Code.UNKNOWN_NAME, field="concept"):
         draw_items(finished, rated_of(finished), 2, concepts=["gaurd"])
-    with pytest.raises(RatingsError, match="strata"):
+    with raises(RatingsError, code=Code.UNKNOWN_NAME, field="strata"):
         draw_items(finished, rated_of(finished), 2, strata="gender")
 
 
@@ -386,7 +387,7 @@ def test_items_drawn_either_way_are_put_into_the_strata_of_the_readings(run):
 
 
 def test_a_suite_of_no_two_groups_is_refused():
-    with pytest.raises(RunMismatchError, match="two groups"):
+    with raises(RunMismatchError, code=Code.MISMATCH):
         _ = Rated("nothing").groups
 
 
