@@ -322,7 +322,7 @@ def test_a_table_of_images_is_imported_by_workers(tmp_path, finished):
 
 
 @pytest.mark.thorough
-def test_an_encoder_is_added_by_workers(tmp_path, finished):
+def test_an_encoder_is_added_by_workers(tmp_path, finished, shortcuts):
     run = audit(tmp_path / "run")
     cm.score_run(run.url, encoder=Eye("other eye"), workers=2)
     here = audit(tmp_path / "here", encoder=[Eye(), Eye("other eye")])
