@@ -122,6 +122,6 @@ class DocstringsOfTheHouse(Extension):
         told, returned = obj.docstring.value, None
         if isinstance(obj, Function):
             returned = obj.returns
-            if any("_take_options" in str(decorator.value) for decorator in obj.decorators):
+            if any(str(decorator.value).startswith(("documented", "_take_options")) for decorator in obj.decorators):
                 told = inspect.getdoc(getattr(importlib.import_module(obj.module.path), obj.name)) or ""
         obj.docstring.value = as_numpydoc(told, str(returned))

@@ -146,7 +146,7 @@ def test_the_command_names_the_page_and_refuses_a_place_before_it_compares(runs,
     result = CliRunner().invoke(app, [*asked, str(tmp_path / "out")], env={"COLUMNS": "160"})
     assert f"Report: {tmp_path}/out/comparison.html" in result.output
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr("clinometer.api.results.first_against_rest", None)
+    monkeypatch.setattr("clinometer.pipeline.comparison.first_against_rest", None)
     result = CliRunner().invoke(app, [*asked, str(tmp_path / "file")])
     assert isinstance(result.exception, RunStorageError)
     assert "cannot be written: File exists; give another --out, or copy" in str(result.exception)

@@ -2,22 +2,35 @@
 
 import inspect
 import pickle
+import re
 
 import numpy as np
 import pytest
 from typer.main import get_command
 
 import clinometer as cm
+from clinometer import api
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.request import ALIKE, KEPT, OF_SUITE, AuditRequest, CellOptions, ask, fields_in_order, flag_of
+from clinometer.pipeline.options import Argument, option_in
+from clinometer.pipeline.request import (
+    ALIKE,
+    KEPT,
+    OF_SUITE,
+    AuditRequest,
+    CellOptions,
+    ask,
+    fields_in_order,
+    option_of,
+)
 from clinometer.suites import LeaningSuite
 from clinometer.sweeps import SweepFile, sweep_from_mapping
 from clinometer.sweeps.grid import COMMON
 from tests.docs.pages import page
 
 FIELDS = AuditRequest.model_fields
-COMMAND = {option.name: option for option in get_command(app).commands["audit"].params}
+COMMANDS = get_command(app).commands
+COMMAND = {option.name: option for option in COMMANDS["audit"].params}
 
 
 def test_every_option_is_a_parameter_that_is_documented():
@@ -33,7 +46,7 @@ def test_every_option_is_a_parameter_that_is_documented():
 
 
 def test_every_option_is_typed_but_those_that_are_objects():
-    untyped = {name for name, field in FIELDS.items() if not flag_of(field).typed}
+    untyped = {name for name in FIELDS if not option_of(name).typed}
     assert untyped == {"image_counts", "model_options", "progress"}
     assert set(FIELDS) - untyped <= COMMAND.keys()
     for name in set(FIELDS) - untyped:
@@ -88,3 +101,25 @@ def test_numbers_of_numpy_are_numbers():
     asked = ask(seed=np.int64(3), guidance_scale=np.float64(2.5), until=np.float64(0.1))
     assert (asked.seed, asked.guidance_scale, asked.until) == (3, 2.5, 0.1)
     assert type(asked.seed) is int
+
+
+def test_every_option_of_a_function_is_one_of_its_command():
+    """What a function of the API declares, its command has, with the same default; nothing is declared by both."""
+    of = {
+        "score": api.score_run, "trace": api.trace_run, "verify": api.verify_run, "compare": api.compare,
+        "gate": api.gate, "card": api.model_card, "export": api.export, "push": api.push, "import": api.import_images,
+        "classify": api.classify_images, "test": api.association_test, "plan": api.plan, "sweep": api.sweep,
+        "questions": api.write_questions, "reproduce": api.reproduce, "mitigate": api.mitigate, "read": api.read_run,
+        "report": api.paper_table, "register": api.register,
+    }  # fmt: skip
+    for name, function in of.items():
+        typed = {each.name: each for each in COMMANDS[name].params}
+        for parameter in inspect.signature(function).parameters.values():
+            option = option_in(function.__annotations__[parameter.name])
+            if option is None:
+                continue
+            made = typed[option.key or parameter.name]
+            assert made.help.startswith(option.help), (name, parameter.name)
+            assert made.param_type_name == ("argument" if isinstance(option, Argument) else "option")
+            assert made.default in (None, parameter.default), (name, parameter.name)
+            assert re.search(rf"\b{parameter.name}(, \w+)* : ", function.__doc__), (name, parameter.name)

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clinometer import api
 from clinometer.api import verify_run
 from clinometer.errors import RunCorruptError
+from clinometer.pipeline import results
 from clinometer.runs import Run, ledger, record, storage, verification
 from clinometer.runs.ledger import STRIPS, part_name
 from clinometer.runs.samples import Samples
@@ -140,7 +140,7 @@ def without_pixels(file, name, *, pixels, read=storage.read_sealed):
         (remove_a_part, verification, "missing_files", lambda *_: []),
         (edit_the_seed, record, "_require_checksum", lambda *_: None),
         (partial(list_anew, name="samples/part-00000.parquet", edit=exchanged), Samples, "_with_images", lambda *_: []),
-        (partial(list_anew, name="scores.parquet", edit=raised), api.runs, "require_same_scores", lambda *_: None),
+        (partial(list_anew, name="scores.parquet", edit=raised), results, "require_same_scores", lambda *_: None),
     ],
 )  # fmt: skip
 def test_each_check_finds_what_no_other_one_finds(specimen, monkeypatch, damage, place, check, off):

@@ -1,11 +1,12 @@
 """What a Python program calls: one function for each command, and the run."""
 
+from typing import TYPE_CHECKING, Any
+
 from clinometer.api.audits import audit, import_counts, import_images, register, sweep
 from clinometer.api.measuring import association_test, check_skin, classify_images, plan, read_images, write_questions
 from clinometer.api.papers import plan_reproduction, reproduce
 from clinometer.api.results import compare, export, gate, model_card, paper_table, push, write_benchmark
 from clinometer.api.runs import (
-    Run,
     open_answers,
     open_run,
     read_run,
@@ -15,7 +16,10 @@ from clinometer.api.runs import (
     verify_run,
 )
 from clinometer.mitigation import mitigate
-from clinometer.sweeps.sweep import Sweep
+
+if TYPE_CHECKING:
+    from clinometer.api.run import Run
+    from clinometer.sweeps.sweep import Sweep
 
 __all__ = [
     "Run",
@@ -49,3 +53,16 @@ __all__ = [
     "write_benchmark",
     "write_questions",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the classes only when they are asked for: the command line reads the signatures, and starts at once."""
+    if name == "Run":
+        from clinometer.api.run import Run
+
+        return Run
+    if name == "Sweep":
+        from clinometer.sweeps.sweep import Sweep
+
+        return Sweep
+    raise AttributeError(f"module 'clinometer.api' has no attribute {name!r}")

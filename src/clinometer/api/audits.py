@@ -1,56 +1,40 @@
-"""Audits and sweeps, from a suite and a model to a report; finished images and counts in the place of a model."""
+"""Audits and sweeps, from a suite and a model to a report; finished images and counts in the place of a model.
 
-from __future__ import annotations
+What a function needs is imported when it is called: the command line reads the signatures, and starts at once.
+"""
 
 import inspect
 import os
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec, Protocol
 
-from clinometer._messages import as_text, first_and_more, shortened
-from clinometer.api.runs import Run
+from clinometer.api.runs import AskedPolicy
 from clinometer.errors import ImportManifestError, InvalidInputError, SuiteError
-from clinometer.gates.policy import Policy, policy_digest
-from clinometer.gates.registration import Registration, audit_registered, write_registration
-from clinometer.models.files import Manifest, ManifestRow, has_manifest, odd_batches, read_manifest, unlisted_images
-from clinometer.models.files.source import FolderSource, ImageDataset, dataset_files
-from clinometer.models.images import MAX_PIXELS
-from clinometer.pipeline.audits import Workers, audited, default_out, finish
-from clinometer.pipeline.audits import audit as run_audit
-from clinometer.pipeline.engines import Engine
-from clinometer.pipeline.execution import Job
-from clinometer.pipeline.recipes import Models, ReadyModel
-from clinometer.pipeline.request import (
-    FREE,
-    RESAMPLES,
+from clinometer.pipeline.options import (
+    Argument,
+    AskedEngine,
+    AskedModel,
     AskedSuite,
-    AuditOptions,
-    Model,
+    Encoders,
+    Listener,
+    Option,
     Place,
-    ask,
-    fields_in_order,
-    plain_seed,
-    told_default,
+    documented,
 )
-from clinometer.pipeline.results import refresh_report, score
-from clinometer.readings.standard import read_reference
-from clinometer.runs import Directory, Progress, listening, store
-from clinometer.runs.manifest import manifest_prompt_specs, rows_named_by_prompts
-from clinometer.runs.plan import build_plan
-from clinometer.runs.record import COUNTED, new_record
-from clinometer.studies import study_of
-from clinometer.studies.counts.table import card_of_counts, read_counts, suite_of_counts, write_counts
-from clinometer.suites import Suite
-from clinometer.sweeps import SweepFile
-from clinometer.sweeps.sweep import LoadedObjects as GivenObjects
-from clinometer.sweeps.sweep import Sweep
-from clinometer.sweeps.sweep import sweep as run_sweep
+from clinometer.pipeline.request import FREE, RESAMPLES, AuditOptions, ask, fields_in_order, option_of, plain_seed
 
 if TYPE_CHECKING:
-    from clinometer.models import Encoder, Generator
-
+    from clinometer.api.run import Run
+    from clinometer.gates.registration import Registration
+    from clinometer.models import Generator
+    from clinometer.models.files import ManifestRow
+    from clinometer.models.files.source import FolderSource, ImageDataset
+    from clinometer.runs import Progress
+    from clinometer.suites import Suite
+    from clinometer.sweeps import SweepFile
+    from clinometer.sweeps.sweep import Sweep
 
 P = ParamSpec("P")
 POSITIONAL: Final = ("model", "suite", "out")
@@ -60,31 +44,35 @@ class _Audit(Protocol[P]):
     """A function of a model, a suite, a place, and of every option of an audit."""
 
     def __call__(
-        self, model: Model = ..., suite: AskedSuite = ..., out: Place | None = ..., *args: P.args, **options: P.kwargs
-    ) -> Run: ...
+        self,
+        model: AskedModel = ...,
+        suite: AskedSuite = ...,
+        out: Place | None = ...,
+        *args: P.args,
+        **options: P.kwargs,
+    ) -> "Run": ...
 
 
-def _take_options(options: Callable[P, AuditOptions]) -> Callable[[Callable[..., Run]], _Audit[P]]:
+def _take_options(options: Callable[P, AuditOptions]) -> Callable[[Callable[..., "Run"]], _Audit[P]]:
     """Decorate a function with the options of an audit, which make its types, signature and documentation."""
 
-    def document(function: Any) -> _Audit[P]:
-        kinds, parameters, lines = inspect.Parameter, [], []
+    def decorate(function: Any) -> _Audit[P]:
+        kinds, parameters = inspect.Parameter, []
         for name, field in fields_in_order().items():
             kind = kinds.POSITIONAL_OR_KEYWORD if name in POSITIONAL else kinds.KEYWORD_ONLY
-            parameters.append(kinds(name, kind, default=field.default))
-            text = f"{name} : {field.description}{told_default(field)}"
-            lines.append(textwrap.fill(text, 116, initial_indent="    ", subsequent_indent="        "))
-        function.__signature__ = inspect.Signature(parameters, return_annotation=Run)
-        opening, heading, errors = function.__doc__.partition("    Raises\n")
-        told = "\n".join(("    Parameters", "    ----------", *lines, "", ""))
-        function.__doc__ = f"{opening}{told}{heading}{errors}"
-        return function  # type: ignore[no-any-return]
+            annotation = Annotated[field.annotation, option_of(name)]  # type: ignore[name-defined]
+            parameters.append(kinds(name, kind, default=field.default, annotation=annotation))
+        function.__signature__ = inspect.Signature(parameters, return_annotation="Run")
+        function.__annotations__ = {each.name: each.annotation for each in parameters}
+        return documented(function)  # type: ignore[no-any-return]
 
-    return document
+    return decorate
 
 
 @_take_options(AuditOptions)
-def audit(model: Model = "reference", suite: AskedSuite = "reference", out: Place | None = None, **options: Any) -> Run:
+def audit(
+    model: AskedModel = "reference", suite: AskedSuite = "reference", out: Place | None = None, **options: Any
+) -> "Run":
     """Audit a text-to-image model and return the finished run.
 
     Models, suites, encoders and engines may be objects, too.
@@ -94,6 +82,13 @@ def audit(model: Model = "reference", suite: AskedSuite = "reference", out: Plac
     SuiteError, ModelError, RunError, EngineError, InvalidInputError
         Each says what was found, what was expected, and the way out. What was finished stays in ``out``.
     """
+    from clinometer.api.run import Run
+    from clinometer.gates.registration import audit_registered
+    from clinometer.pipeline.audits import Workers
+    from clinometer.pipeline.audits import audit as run_audit
+    from clinometer.pipeline.recipes import Models
+    from clinometer.runs import listening
+
     request = ask(model=model, suite=suite, out=out, **options)
     workers, progress = Workers(request.engine, request.workers), listening(request.progress)
     if request.registration is not None:
@@ -101,12 +96,16 @@ def audit(model: Model = "reference", suite: AskedSuite = "reference", out: Plac
     return Run(run_audit(request, Models(), workers, progress))
 
 
+@documented
 def register(
-    file: str | os.PathLike[str],
+    file: Place,
     *,
-    policy: str | os.PathLike[str] | Mapping[str, Any] | Policy | None = None,
+    policy: Annotated[
+        AskedPolicy | None,
+        Option("The rules that the run will be held to; their hash is registered.", short="-p", kind=Path),
+    ] = None,
     **options: Any,
-) -> Registration:
+) -> "Registration":
     """Write down what an audit will ask, before anything is drawn; see docs/registration.md.
 
     ``cm.audit(registration=file)`` then asks it, and ``file`` with the ending ``.journal.jsonl`` lists every attempt.
@@ -114,7 +113,6 @@ def register(
     Parameters
     ----------
     file : where the registration is written, at most 2 kB; it must not be there.
-    policy : the rules that the run will be held to, as of :func:`clinometer.gate`; their hash is registered.
     **options : those of :func:`audit`, by names and numbers alone: objects cannot be written down. What changes no
         number, such as ``out`` and ``device``, is given with the audit.
 
@@ -123,23 +121,32 @@ def register(
     InvalidInputError, SuiteError, ModelError, GateError
         An option, or a policy, that cannot be used or written down; the file is there or cannot be written.
     """
+    from clinometer.gates.policy import policy_digest
+    from clinometer.gates.registration import write_registration
+
     if free := next((name for name in options if name in FREE), None):
         raise InvalidInputError.unsupported("it changes no number; give it with the audit", field=free)
     return write_registration(Path(file), ask(**options), None if policy is None else policy_digest(policy))
 
 
+@documented
 def sweep(
-    grid: str | os.PathLike[str] | Mapping[str, Any] | SweepFile,
-    out: str | os.PathLike[str] | None = None,
+    grid: Annotated[
+        "Place | Mapping[str, Any] | SweepFile",
+        Argument("A YAML file with the axes of the grid.", metavar="FILE", kind=Path),
+    ],
+    out: Annotated[
+        Place | None, Option("The sweep's directory.", short="-o", default="the file's out, or runs/NAME")
+    ] = None,
     *,
-    models: Mapping[str, Generator] | None = None,
-    suites: Mapping[str, Suite] | None = None,
-    encoder: str | Encoder | Sequence[str | Encoder] | None = None,
-    engine: str | Engine = "local",
-    workers: int | None = None,
-    retry_failed: bool = False,
-    progress: Progress | None = None,
-) -> Sweep:
+    models: "Mapping[str, Generator] | None" = None,
+    suites: "Mapping[str, Suite] | None" = None,
+    encoder: Encoders | None = None,
+    engine: Annotated[AskedEngine, option_of("engine")] = "local",
+    workers: Annotated[int | None, option_of("workers")] = None,
+    retry_failed: Annotated[bool, option_of("retry_failed")] = False,
+    progress: Listener | None = None,
+) -> "Sweep":
     """Audit a grid of models, settings, seeds and suites, and hold every setting against a baseline.
 
     Parameters
@@ -150,7 +157,6 @@ def sweep(
         part of the same sweep, or a smaller one, is continued: no finished cell is done again.
     models, suites : generators and suites that are loaded already, by the names that the axes have for them.
     encoder : as of :func:`audit`; by default what the grid says.
-    engine, workers, retry_failed : as of :func:`audit`.
     progress : a listener for the long stages.
 
     Returns
@@ -165,7 +171,12 @@ def sweep(
     RunError, EngineError
         The directory is another's, or no worker can be started.
     """
-    objects = GivenObjects(models or {}, suites or {}, encoder, retry_failed=retry_failed)
+    from clinometer.pipeline.audits import Workers
+    from clinometer.runs import listening
+    from clinometer.sweeps.sweep import LoadedObjects
+    from clinometer.sweeps.sweep import sweep as run_sweep
+
+    objects = LoadedObjects(models or {}, suites or {}, encoder, retry_failed=retry_failed)
     return run_sweep(grid, out, objects, Workers(engine, workers), listening(progress))
 
 
@@ -173,32 +184,39 @@ IMPORTED_PART = 128
 """Images of a part, at most: each part costs some milliseconds, and a command that is killed loses one."""
 
 
+@documented
 def import_images(
-    folder: str | os.PathLike[str],
-    out: str | os.PathLike[str] | None = None,
+    folder: Annotated[
+        Place, Argument("Finished images and a manifest (CSV or JSON lines).", metavar="[DIR]", kind=Path)
+    ],
+    out: Annotated[Place | None, Option("Run directory.", short="-o", default="runs/NAME-SUITE")] = None,
     *,
-    suite: str | Path | Suite = "mcas",
-    manifest: str | os.PathLike[str] | None = None,
-    name: str | None = None,
-    max_pixels: int = MAX_PIXELS,
-    encoder: str | Encoder | Sequence[str | Encoder] = "reference",
-    seed: int = 0,
-    device: str = "auto",
-    engine: str | Engine = "local",
-    workers: int | None = None,
-    resamples: int = RESAMPLES,
-    report: bool = True,
-    reference: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-) -> Run:
+    suite: Annotated[AskedSuite, Option("The suite that the images answer.", short="-s", default="mcas")] = "mcas",
+    manifest: Annotated[
+        Place | None, Option("The manifest.", default="manifest or metadata, .csv or .jsonl", kind=Path)
+    ] = None,
+    name: Annotated[str | None, Option("What made the images.", default="the folder's name")] = None,
+    max_pixels: Annotated[
+        int, Option("Larger images are not read: a small file can unfold to fill the memory.", least=1)
+    ] = 40_000_000,
+    encoder: Annotated[
+        Encoders, replace(option_of("encoder"), help=f"For images, needed: {option_of('encoder').help}", default="")
+    ] = "reference",
+    seed: Annotated[int, Option("Seed of the resampling.")] = 0,
+    resamples: Annotated[int, option_of("resamples")] = RESAMPLES,
+    report: Annotated[bool, option_of("report")] = True,
+    reference: Annotated[Place | None, option_of("reference")] = None,
+    device: Annotated[str, option_of("device")] = "auto",
+    engine: Annotated[AskedEngine, option_of("engine")] = "local",
+    workers: Annotated[int | None, option_of("workers")] = None,
+    progress: Listener | None = None,
+) -> "Run":
     """Audit finished images in place of a model: a folder with a manifest (CSV or JSON lines), or a table.
 
     A table is a Parquet file with an Image column, or a directory of such files or of one that ``datasets`` saved; its
     other columns are those of a manifest. Images that FAIRBench saved need none: they are named by their prompts, which
     the suite asks, its own scenarios. The manifest gives for each file its concept (a target of the suite) or its
-    group, and the prompt it was made with. ``seed`` serves the resampling only. Images of more than ``max_pixels`` are
-    not read and count as failed: a small file can unfold to fill the memory. ``engine``, ``workers``,
-    ``resamples``, ``report`` and ``reference`` are as of :func:`audit`.
+    group, and the prompt it was made with. Images that are not read count as failed.
 
     Raises
     ------
@@ -207,6 +225,18 @@ def import_images(
     SuiteError
         The suite's study needs a model besides the images.
     """
+    from clinometer.api.run import Run
+    from clinometer.models.files import Manifest
+    from clinometer.pipeline.audits import Workers, audited, default_out, finish
+    from clinometer.pipeline.execution import Job
+    from clinometer.pipeline.recipes import Models, ReadyModel
+    from clinometer.readings.standard import read_reference
+    from clinometer.runs import listening
+    from clinometer.runs.manifest import manifest_prompt_specs
+    from clinometer.runs.plan import build_plan
+    from clinometer.studies import study_of
+    from clinometer.suites import Suite
+
     progress = listening(progress)
     seed, options = plain_seed(seed), ask(resamples=resamples, report=report).kept
     audited_suite = audited(suite)
@@ -239,15 +269,24 @@ def import_images(
     return Run(finish(job, out, encoder, device, Models(), Workers(engine, workers), ReadyModel(source), progress))
 
 
+@documented
 def import_counts(
-    file: str | os.PathLike[str],
-    out: str | os.PathLike[str] | None = None,
+    file: Annotated[
+        Place,
+        Option(
+            "In place of images, a CSV file of how many there are: concept, group, n and, where something was varied, "
+            "setting. Rows of the group 'discarded' count images that are of no group.",
+            key="counts",
+            kind=Path,
+        ),
+    ],
+    out: Place | None = None,
     *,
     name: str | None = None,
     report: bool = True,
-    reference: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-) -> Run:
+    reference: Place | None = None,
+    progress: Listener | None = None,
+) -> "Run":
     """Audit counts in place of images: a CSV file with the columns concept, group, n and, where there is one, setting.
 
     The run has shares, tests and slopes over the setting, and no image: commands that need one say so. Images that were
@@ -259,6 +298,13 @@ def import_counts(
     ImportManifestError
         The table is not one: the message names file, line and field.
     """
+    from clinometer.api.run import Run
+    from clinometer.pipeline.results import refresh_report, score
+    from clinometer.readings.standard import read_reference
+    from clinometer.runs import Directory, listening, store
+    from clinometer.runs.record import COUNTED, new_record
+    from clinometer.studies.counts.table import card_of_counts, read_counts, suite_of_counts, write_counts
+
     progress, path = listening(progress), Path(file)
     options = {"report": True} if report else {"report": False}
     counts = read_counts(path)
@@ -278,9 +324,14 @@ def import_counts(
 
 
 def _list_finished_images(
-    folder: Path, manifest: Path | None, name: str | None, max_pixels: int, progress: Progress, suite: Suite
-) -> tuple[Sequence[ManifestRow], FolderSource | ImageDataset]:
+    folder: Path, manifest: Path | None, name: str | None, max_pixels: int, progress: "Progress", suite: "Suite"
+) -> "tuple[Sequence[ManifestRow], FolderSource | ImageDataset]":
     """Find images: in a folder with a manifest; where there is none, in a table, or named by the suite's prompts."""
+    from clinometer._messages import as_text, first_and_more, shortened
+    from clinometer.models.files import has_manifest, odd_batches, read_manifest, unlisted_images
+    from clinometer.models.files.source import FolderSource, ImageDataset, dataset_files
+    from clinometer.runs.manifest import rows_named_by_prompts
+
     if manifest is None and (folder.is_file() or (not has_manifest(folder) and dataset_files(folder))):
         dataset = ImageDataset(folder, name=name, max_pixels=max_pixels)
         for said in odd_batches(folder.name, dataset.rows):

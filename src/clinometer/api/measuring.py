@@ -1,66 +1,74 @@
-"""What needs no run: plan an audit, run WEAT and its kin, classify images, check the skin mask."""
+"""What needs no run: plan an audit, run WEAT and its kin, classify images, check the skin mask.
 
-from __future__ import annotations
+What a function needs is imported when it is called: the command line reads the signatures, and starts at once.
+"""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from clinometer.api.runs import Run
 from clinometer.errors import InvalidInputError
-from clinometer.models import load_encoder, load_reader
-from clinometer.models.files import image_files
-from clinometer.models.weights import user_path
-from clinometer.pipeline.recipes import Models
-from clinometer.pipeline.request import ask, plain_seed
-from clinometer.readings.folder import FolderReadings, read_folder
-from clinometer.readings.questions import WrittenQuestions, propose_questions, require_writer
-from clinometer.readings.questions import write_questions as write_file
-from clinometer.readings.weat import WeatSettings, weat_tests
-from clinometer.runs import Progress, listening
-from clinometer.stats.sequential import Elimination
-from clinometer.stats.skin import Swatch, monk_self_test
-from clinometer.studies.classification.study import classify_files, denoiser_of
-from clinometer.studies.planning import Plan, plan_audit
-from clinometer.suites import Suite, load_suite
-from clinometer.suites.question import load_question
+from clinometer.pipeline.options import (
+    Argument,
+    AskedEncoder,
+    AskedModel,
+    AskedReader,
+    AskedRun,
+    AskedSuite,
+    Listener,
+    Option,
+    Place,
+    documented,
+)
+from clinometer.pipeline.request import ask, option_of, plain_seed
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clinometer.models import Encoder, Generator, Reader
+    from clinometer.readings.folder import FolderReadings
+    from clinometer.readings.questions import WrittenQuestions
+    from clinometer.stats.skin import Swatch
+    from clinometer.studies.planning import Plan
 
 
+@documented
 def plan(
-    suite: str | Path | Suite | None = None,
+    suite: Annotated[
+        AskedSuite | None, Option("A built-in suite or a YAML file.", short="-s", default="the pilot's")
+    ] = None,
     *,
-    pilot: str | os.PathLike[str] | Run | None = None,
-    effect: float | None = None,
-    margin: float | None = None,
-    power: float = 0.8,
-    alpha: float = 0.05,
-    price: float = 0.0,
-    answer_price: float = 0.0,
-    images: int | None = None,
-    concepts: int | str | Sequence[str] | None = None,
-) -> Plan:
+    pilot: Annotated[AskedRun | None, Option("A scored run of the suite.", short="-p", metavar="RUN")] = None,
+    images: Annotated[int | None, option_of("images")] = None,
+    concepts: Annotated[int | str | Sequence[str] | None, option_of("concepts")] = None,
+    effect: Annotated[
+        float | None,
+        Option("Image part (either side) that is to be found.", default="each concept's own in the pilot"),
+    ] = None,
+    margin: Annotated[float | None, Option("Within which balance is to be shown.", default="the suite's")] = None,
+    power: Annotated[float, Option("Chance with which the verdict is reached.")] = 0.8,
+    alpha: Annotated[float, Option("Level of q over the concepts; without a pilot, of a concept by itself.")] = 0.05,
+    price: Annotated[float, Option("What an image costs, of a model behind an API.")] = 0.0,
+    answer_price: Annotated[float, Option("What an answer costs, of a reader behind an API.")] = 0.0,
+) -> "Plan":
     """Say how many images an audit needs, and what they would cost in time and disk. Draws nothing.
 
     Parameters
     ----------
-    suite : as of :func:`audit`; by default the pilot's.
     pilot : a scored run of that suite, as a path or opened. Without one, only what needs no pilot is said: images to
         find a share.
     images, concepts : as of :func:`audit`: the suite whose images and cost are told has so many.
-    effect, margin, power, alpha, price, answer_price : see :func:`clinometer.studies.planning.plan_audit`.
 
     Raises
     ------
     SuiteError, InvalidInputError, RunError
         A suite that is not planned, settings out of range, or a pilot that is not a run or not scored.
     """
-    run = pilot if pilot is None or isinstance(pilot, Run) else Run(pilot)
+    from clinometer.api.runs import open_if_place
+    from clinometer.studies.planning import plan_audit
+    from clinometer.suites import load_suite
+
+    run = None if pilot is None else open_if_place(pilot)
     if run is not None:
         run.require_images("a pilot")
     audited_suite = (
@@ -74,23 +82,36 @@ def plan(
     )  # fmt: skip
 
 
+@documented
 def association_test(
-    test: str | Path | Suite | Sequence[str | Path | Suite] = "weat",
+    test: Annotated[
+        AskedSuite | Sequence[AskedSuite],
+        Argument("weat, weat/6, seat/6, ieat/age, a YAML file.", metavar="TEST…", default="weat", many=True),
+    ] = "weat",
     *,
-    encoder: str | Encoder = "reference",
-    images: str | os.PathLike[str] | None = None,
-    labels: str | os.PathLike[str] | None = None,
-    sentences: bool = False,
-    unit: Literal["word", "sentence"] = "word",
-    alternative: Literal["two-sided", "greater", "less"] | None = None,
-    ddof: int = 1,
-    spread: Literal["union", "pooled"] = "union",
-    max_missing: float = 0.2,
+    encoder: Annotated[
+        AskedEncoder, Option("As of audit; or a text-only encoder, or a file of embeddings.", short="-e")
+    ] = "reference",
+    images: Annotated[Place | None, Option("A folder with a folder of pictures for each set.", kind=Path)] = None,
+    labels: Annotated[Place | None, Option("For .npy embeddings: the file with a label a line.", kind=Path)] = None,
+    sentences: Annotated[bool, Option("Put words into sentences (SEAT).")] = False,
+    unit: Annotated[
+        Literal["word", "sentence"], Option("With sentences, what is permuted: word or sentence.")
+    ] = "word",
+    alternative: Annotated[
+        Literal["two-sided", "greater", "less"] | None,
+        Option("greater, less or two-sided.", default="the test's, greater"),
+    ] = None,
+    ddof: Annotated[int, Option("1 as in iEAT and sent-bias, 0 as in WEFE.", least=0, most=1)] = 1,
+    spread: Annotated[
+        Literal["union", "pooled"], Option("What the effect size divides by: union or pooled.")
+    ] = "union",
+    max_missing: Annotated[float, Option("Share of a set that may be missing.")] = 0.2,
     permutations: int = 9_999,
     resamples: int = 9_999,
-    seed: int = 0,
-    device: str = "auto",
-) -> pd.DataFrame:
+    seed: Annotated[int, Option("Seed of the resampling.")] = 0,
+    device: Annotated[str, option_of("device")] = "auto",
+) -> "pd.DataFrame":
     """Run WEAT, SEAT or iEAT on words, sentences or pictures: a row a test.
 
     Parameters
@@ -100,12 +121,10 @@ def association_test(
     encoder : as of :func:`audit`, or a text-only encoder, or a file of embeddings (``.txt``, ``.vec``, ``.csv``,
         ``.tsv``, ``.parquet``, ``.npy``, ``.npz``).
     images : a folder that holds a folder of pictures for each set that is to be seen and not read.
-    labels : for ``.npy``, the file with a label a line.
     sentences : put each word into sentences that say nothing else.
     unit : with sentences, what is permuted and resampled: the ``"word"``, or each ``"sentence"`` as in the paper.
-    alternative : instead of the test's own, which is ``"greater"``: X to A, Y to B.
+    alternative : in place of the test's own, which is ``"greater"``: X to A, Y to B.
     ddof, spread : what the effect size divides by, see :func:`clinometer.metrics.weat`.
-    max_missing : the share of a set that may be missing.
     permutations, resamples, seed : how much is drawn where splits cannot be counted, and for the intervals.
 
     Returns
@@ -117,6 +136,11 @@ def association_test(
     SuiteError, ModelError
         An unknown test, an encoder that cannot be loaded or takes no text or no picture.
     """
+    from clinometer.models import load_encoder
+    from clinometer.models.weights import user_path
+    from clinometer.readings.weat import WeatSettings, weat_tests
+    from clinometer.suites import Suite
+
     options = {} if labels is None else {"labels": os.fspath(labels)}
     seed = plain_seed(seed)
     if isinstance(encoder, str | os.PathLike):
@@ -138,31 +162,31 @@ def association_test(
     return weat_tests(tests, encoder, images=folder, sentences=sentences, settings=settings)
 
 
+@documented
 def classify_images(
-    images: Sequence[str | os.PathLike[str]],
-    labels: Sequence[str],
+    images: Annotated[Sequence[Place], Argument("Image files, or folders of them.", metavar="IMAGES", many=True)],
+    labels: Annotated[Sequence[str], Option("The classes, separated by commas. Repeatable.", short="-l", many=True)],
     *,
-    model: str | Generator = "reference",
-    template: str = "{}",
-    trials: int = 100,
-    seed: int = 0,
-    all_trials: bool = False,
-    batch_size: int | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    progress: Progress | None = None,
-) -> pd.DataFrame:
+    template: Annotated[str, Option("The prompt of a class; {} is its label.")] = "{}",
+    model: Annotated[
+        AskedModel,
+        Option("'reference', a pipeline directory, a safetensors file, or a hub id.", short="-m"),
+    ] = "reference",
+    trials: Annotated[int, Option("Noise samples an image takes at most.", least=1)] = 100,
+    all_trials: Annotated[bool, Option("Take them all, even where a class is beaten already.")] = False,
+    seed: Annotated[int, Option("Timesteps and noise follow from it, and from the image.")] = 0,
+    batch_size: Annotated[int | None, option_of("batch_size")] = None,
+    device: Annotated[str, option_of("device")] = "auto",
+    dtype: Annotated[str, option_of("dtype")] = "auto",
+    progress: Listener | None = None,
+) -> "pd.DataFrame":
     """Classify images by how well a diffusion model denoises them under each label.
 
     Parameters
     ----------
-    images : files, or folders of them.
     labels : the classes, two or more.
     model : as of :func:`audit`; it must give access to its denoiser.
-    template : the prompt of a class, with ``{}`` for its label.
-    trials : noise samples an image takes at most. Timesteps and noise follow from ``seed`` and from the image.
     all_trials : take every noise sample under every label, instead of leaving a label alone once another has beaten it.
-    batch_size, device, dtype : how to compute.
     progress : a listener.
 
     Returns
@@ -175,6 +199,11 @@ def classify_images(
         No image, labels or settings that do not fit, or a model that cannot classify.
     """
     from clinometer.models.diffusers.classifier import DiffusionClassifier
+    from clinometer.models.files import image_files
+    from clinometer.pipeline.recipes import Models
+    from clinometer.runs import listening
+    from clinometer.stats.sequential import Elimination
+    from clinometer.studies.classification.study import classify_files, denoiser_of
 
     seed = plain_seed(seed)
     files = image_files(images)
@@ -190,25 +219,30 @@ def classify_images(
     return classify_files(files, classifier, listening(progress))
 
 
-def check_skin() -> tuple[Swatch, ...]:
+def check_skin() -> "tuple[Swatch, ...]":
     """Check the skin mask and the typology angle against the ten swatches of the Monk scale."""
+    from clinometer.stats.skin import monk_self_test
+
     return monk_self_test()
 
 
+@documented
 def read_images(
-    folder: str | os.PathLike[str],
+    folder: Place,
     *,
-    reader: str | Reader = "reference",
+    reader: AskedReader = "reference",
     question: str | Path = "gender",
-    truth: str | os.PathLike[str] | None = None,
-    same_pictures: bool = False,
-    encoder: str | Encoder | None = None,
+    truth: Place | None = None,
+    same_pictures: Annotated[bool, Option("The pictures of --truth were drawn at random from the folder's.")] = False,
+    encoder: AskedEncoder | None = None,
     threshold: float = 0.9,
-    out: str | os.PathLike[str] | None = None,
+    out: Annotated[
+        Place | None, Option("Where readings are kept.", short="-o", default="readings/FOLDER", kind=Path)
+    ] = None,
     budget: float | None = None,
-    progress: Progress | None = None,
+    progress: Listener | None = None,
     **options: Any,
-) -> FolderReadings:
+) -> "FolderReadings":
     """Read a folder's pictures, and measure how often the reader errs where the truth is known.
 
     Parameters
@@ -236,6 +270,11 @@ def read_images(
         No such question or reader, or none that can answer it; no picture, or a truth that does not fit; a part of
         readings that cannot be read or written.
     """
+    from clinometer.models import load_encoder, load_reader
+    from clinometer.readings.folder import read_folder
+    from clinometer.runs import listening
+    from clinometer.suites.question import load_question
+
     asked = load_question(question)
     loaded = load_reader(reader, **options) if isinstance(reader, str) else reader
     place = Path("readings") / Path(folder).resolve().name if out is None else out
@@ -245,23 +284,25 @@ def read_images(
     )  # fmt: skip
 
 
+@documented
 def write_questions(
-    suite: str | Path | Suite,
+    suite: Annotated[AskedSuite, Argument("A built-in suite or a YAML file.", metavar="SUITE")],
     *,
-    writer: str,
-    out: str | os.PathLike[str] = "questions.yaml",
-    concepts: Sequence[str] = (),
-    most: int = 3,
-    budget: float | None = None,
+    writer: Annotated[str, Option("Who proposes them: openai:MODEL.")],
+    out: Annotated[Place, Option("The file, which must not be there yet.", short="-o", kind=Path)] = "questions.yaml",
+    concepts: Annotated[
+        Sequence[str], Option("These concepts alone, separated by commas.", kind=str, default="all")
+    ] = (),
+    most: Annotated[int, Option("Questions a concept.", least=1, most=20)] = 3,
+    budget: Annotated[float | None, Option("What all may cost.")] = None,
     **options: Any,
-) -> WrittenQuestions:
+) -> "WrittenQuestions":
     """Let a language model propose questions about a suite's pictures, and write them as a file to edit.
 
     Parameters
     ----------
     writer : ``openai:MODEL``, which is sent each concept's prompt and no picture.
     out : a YAML file, which must not be there yet. ``FILE#NAME`` then is a question as of :func:`read_images`.
-    concepts, most : of these concepts alone; so many questions a concept at most.
     budget : what the proposals may cost, one a concept.
     **options : ``price`` of one proposal, ``base_url``, ``concurrency``, and what else the endpoint's adapter takes.
 
@@ -270,6 +311,11 @@ def write_questions(
     SuiteError, ModelError, InvalidInputError
         No such suite or endpoint, nothing that could be read as a question, or a file that is there already.
     """
+    from clinometer.models import load_reader
+    from clinometer.readings.questions import propose_questions, require_writer
+    from clinometer.readings.questions import write_questions as write_file
+    from clinometer.suites import load_suite
+
     place = Path(out)
     if place.exists():
         raise InvalidInputError.already_exists(

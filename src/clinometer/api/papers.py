@@ -1,48 +1,56 @@
-"""Papers, each whole: every run that one takes, and a page that holds its print beside what was measured."""
+"""Papers, each whole: every run that one takes, and a page that holds its print beside what was measured.
 
-from __future__ import annotations
+What a function needs is imported when it is called: the command line reads the signatures, and starts at once.
+"""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from clinometer.api.audits import import_counts
-from clinometer.papers.planning import REFERENCE, Needs
-from clinometer.papers.record import Reproduction
-from clinometer.papers.reproduction import Asked, look_ahead, papers_of
-from clinometer.papers.reproduction import reproduce as run_reproduction
-from clinometer.pipeline.audits import Workers
-from clinometer.pipeline.engines import Engine
-from clinometer.runs import Progress, listening
+from clinometer.pipeline.options import Argument, AskedEngine, Listener, Option, Place, documented
+from clinometer.pipeline.request import option_of
 
 if TYPE_CHECKING:
     from clinometer.models import Generator
+    from clinometer.papers.planning import Needs
+    from clinometer.papers.record import Reproduction
 
 
+@documented
 def reproduce(
-    papers: str | Sequence[str],
-    out: str | os.PathLike[str],
+    papers: Annotated[
+        str | Sequence[str],
+        Argument("mcas, internal-bias, xmcas, t2iat, downstream, prompting, or all.", metavar="PAPER…", many=True),
+    ],
+    out: Annotated[Place, Option("The directory. What is finished in it is kept.", short="-o")],
     *,
-    models: str | Sequence[str] = REFERENCE,
-    quick: bool = False,
-    pictures: str | os.PathLike[str] | None = None,
-    engine: str | Engine = "local",
-    workers: int | None = None,
-    objects: Mapping[str, Generator] | None = None,
-    show: Callable[[Needs], None] = lambda needs: None,
-    progress: Progress | None = None,
+    models: Annotated[
+        str | Sequence[str],
+        Option(
+            "As of audit; repeatable. On reference a paper is rehearsed, in words that the model knows.",
+            key="model",
+            short="-m",
+            default="reference",
+            many=True,
+        ),
+    ] = "reference",
+    quick: Annotated[bool, Option("Few images, and every page says so.")] = False,
+    pictures: Annotated[
+        Place | None,
+        Option("A folder of labelled pictures with pictures.csv, for the paper prompting, which draws none."),
+    ] = None,
+    engine: Annotated[AskedEngine, option_of("engine")] = "local",
+    workers: Annotated[int | None, option_of("workers")] = None,
+    objects: "Mapping[str, Generator] | None" = None,
+    show: "Callable[[Needs], None]" = lambda needs: None,
+    progress: Listener | None = None,
     **options: Any,
-) -> Reproduction:
+) -> "Reproduction":
     """Do every run that some papers take, and write for each a page that holds its print beside what was measured.
 
     Parameters
     ----------
-    papers : ``"mcas"``, or another of the papers that ``clinometer reproduce --help`` lists, several, or ``"all"``.
-    out : the directory; what is finished in it is kept.
-    models : what is audited. On ``"reference"`` a paper is rehearsed, in words that the model knows.
-    quick : few images, and every page says so.
-    pictures : a folder of labelled pictures with ``pictures.csv``, for a paper whose pictures are given.
-    engine, workers : as of :func:`audit`.
     objects : generators that are loaded already, by the names that ``models`` has for them.
     show : is given what it takes, run by run, before anything is drawn.
     progress : a listener for the long stages.
@@ -60,6 +68,11 @@ def reproduce(
     RunError, EngineError
         The directory is another's or was asked something else, or no worker can be started.
     """
+    from clinometer.papers.reproduction import Asked, papers_of
+    from clinometer.papers.reproduction import reproduce as run_reproduction
+    from clinometer.pipeline.audits import Workers
+    from clinometer.runs import listening
+
     given = None if pictures is None else os.fspath(pictures)
     asked = Asked(papers_of(papers, given), _several(models), quick, options, objects or {}, given)
 
@@ -71,15 +84,17 @@ def reproduce(
 
 def plan_reproduction(
     papers: str | Sequence[str],
-    out: str | os.PathLike[str],
+    out: Place,
     *,
-    models: str | Sequence[str] = REFERENCE,
+    models: str | Sequence[str] = "reference",
     quick: bool = False,
-    pictures: str | os.PathLike[str] | None = None,
-    objects: Mapping[str, Generator] | None = None,
+    pictures: Place | None = None,
+    objects: "Mapping[str, Generator] | None" = None,
     **options: Any,
-) -> Needs:
+) -> "Needs":
     """Say what a reproduction takes: images, evaluations of the network, hours, gigabytes. Draws and writes nothing."""
+    from clinometer.papers.reproduction import Asked, look_ahead, papers_of
+
     given = None if pictures is None else os.fspath(pictures)
     asked = Asked(papers_of(papers, given), _several(models), quick, options, objects or {}, given)
     return look_ahead(out, asked)

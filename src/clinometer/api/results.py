@@ -1,37 +1,40 @@
-"""Functions of finished runs: compare, gate, model_card, export, push, paper_table."""
+"""Functions of finished runs: compare, gate, model_card, export, push, paper_table.
 
-from __future__ import annotations
+What a function needs is imported when it is called: the command line reads the signatures, and starts at once.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
-from clinometer.api.runs import open_if_place, review_registration
+from clinometer.api.runs import MODEL_FOLDER, REGISTRATION, AskedPolicy, open_if_place, review_registration
 from clinometer.errors import GateError, InvalidInputError
-from clinometer.exports.board import Paper
-from clinometer.exports.evidence import write_evidence
-from clinometer.exports.hub import Pushed, write_dataset
-from clinometer.exports.hub import push as send
-from clinometer.exports.hub import write_benchmark as benchmark_into
-from clinometer.exports.model_cards import CardDetails, write_model_card
-from clinometer.exports.paper import export_run
-from clinometer.exports.paper_tables import paper_table as tabulate
-from clinometer.exports.registry import MODEL_CARD, write_as
-from clinometer.gates import Gate, Policy, load_policy, policy_from_mapping, policy_of_verdicts
-from clinometer.gates import gate as hold_to_policy
-from clinometer.gates.history import LAST
-from clinometer.gates.registration import copy_registration
-from clinometer.pipeline.comparison import first_against_rest
-from clinometer.pipeline.comparison_page import Comparisons, write_comparison
-from clinometer.report.model_card.content import ROWS
-from clinometer.runs import Directory, store
-from clinometer.suites import Suite, load_suite
+from clinometer.pipeline.options import (
+    RUN,
+    Argument,
+    AskedRun,
+    AskedSuite,
+    Option,
+    Place,
+    documented,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from clinometer.exports.hub import Pushed
+    from clinometer.gates import Gate, Policy
+    from clinometer.pipeline.comparison_page import Comparisons
 
-def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None) -> Comparisons:
+LICENSE: Final = Option("For a data set: its licence, by its SPDX identifier.")
+
+
+@documented
+def compare(
+    *runs: Annotated[AskedRun, Argument("Two or more runs of one suite.", metavar="RUN RUN…", many=True)],
+    out: Annotated[Place | None, Option("A directory for comparison.html and comparison.csv.", short="-o")] = None,
+) -> "Comparisons":
     """Compare finished runs of one suite with the first of them.
 
     Parameters
@@ -51,6 +54,10 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
     RunMismatchError
         The runs are of other suites, were drawn until decided, or no encoder has seen both.
     """
+    from clinometer.pipeline.comparison import first_against_rest
+    from clinometer.pipeline.comparison_page import Comparisons, write_comparison
+    from clinometer.runs import Directory
+
     if out is not None:
         Directory(out).require_place()
     compared = Comparisons(first_against_rest([open_if_place(run) for run in runs]))
@@ -59,27 +66,35 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
     return compared
 
 
+@documented
 def gate(
-    run: str | os.PathLike[str] | store.Run,
-    policy: str | os.PathLike[str] | Mapping[str, Any] | Policy | None = None,
+    run: Annotated[AskedRun, RUN],
+    policy: Annotated[
+        AskedPolicy | None, Option("A YAML file with rules; see docs/gates.md.", short="-p", kind=Path)
+    ] = None,
     *,
-    baseline: str | os.PathLike[str] | store.Run | None = None,
-    history: str | os.PathLike[str] | None = None,
-    last: int = LAST,
-    unchecked: bool = False,
-) -> Gate:
+    baseline: Annotated[
+        AskedRun | None, Option("The run that a difference is taken from, such as the last release.")
+    ] = None,
+    history: Annotated[
+        Place | None,
+        Option(
+            "A folder of earlier runs that were accepted. Rules against the history, and --metric, hold the change "
+            "from these to limits. Without rules: whether the main numbers have changed."
+        ),
+    ] = None,
+    last: Annotated[int, Option("How many of these, the latest.", default="40")] = 40,
+    unchecked: Annotated[bool, Option("Hold a run without checksums to limits all the same.")] = False,
+) -> "Gate":
     """Check a finished run against limits, such as before a model is released.
 
     Parameters
     ----------
-    run : a scored run, as a path or opened.
     policy : a YAML file with rules, or a mapping of the same keys:
         ``{"rules": [{"metric": "mcas", "component": "image_part", "within": 0.25}]}``. None, with a ``history``: no
         number that the first verdicts rest on has changed.
-    baseline : the run that rules about a ``difference`` are held against: this run less the baseline.
     history : the folder of earlier runs, of accepted checkpoints, that rules ``against: history`` are held against.
     last : how many of these; those that are not comparable are left out, and named in ``history.left_out``.
-    unchecked : whether a run without checksums, begun by an early version, is held to limits all the same.
 
     Returns
     -------
@@ -92,6 +107,9 @@ def gate(
         A policy that cannot be read; numbers that the run does not have; a run that is not scored, cannot be compared
         with the baseline, has no checksums, or has lost or changed a file that its numbers rest on.
     """
+    from clinometer.gates import Policy, policy_of_verdicts
+    from clinometer.gates import gate as hold_to_policy
+
     source = "gate" if policy is None or isinstance(policy, Policy | Mapping) else os.fspath(policy)
     opened = open_if_place(run)
     policy = policy_of_verdicts(opened) if policy is None else _policy_of(policy)
@@ -100,22 +118,52 @@ def gate(
     return hold_to_policy(opened, policy, held_against, history=folder, last=last, source=source, unchecked=unchecked)
 
 
-def _policy_of(policy: str | os.PathLike[str] | Mapping[str, Any] | Policy) -> Policy:
+def _policy_of(policy: AskedPolicy) -> "Policy":
+    from clinometer.gates import Policy, load_policy, policy_from_mapping
+
     if isinstance(policy, Policy):
         return policy
     return policy_from_mapping(policy) if isinstance(policy, Mapping) else load_policy(policy)
 
 
+@documented
 def model_card(
-    *runs: str | os.PathLike[str] | store.Run,
-    out: str | os.PathLike[str] | None = None,
-    rows: int = ROWS,
-    format: str = MODEL_CARD,
-    benchmark: str = "",
-    source: str = "",
-    by: str = "",
-    in_scope: str | Sequence[str] = (),
-    out_of_scope: str | Sequence[str] = (),
+    *runs: Annotated[AskedRun, Argument("Finished runs of one model, of any suites.", metavar="RUN…", many=True)],
+    out: Annotated[
+        Place | None,
+        Option(
+            "A model card, such as README.md. One that is there keeps its text and metadata; only what this command "
+            "wrote before is replaced. Of eval-results, a model repository's folder.",
+            short="-o",
+            default="print it",
+        ),
+    ] = None,
+    rows: Annotated[
+        int,
+        Option(
+            "Verdicts of each run that are listed, the largest of those that lean first; the rest is counted.", least=1
+        ),
+    ] = 20,
+    format: Annotated[
+        str,
+        Option(
+            "model-card (Markdown with model-index), eval-results (.eval_results/*.yaml of the Hub), every-eval-ever "
+            "(its aggregate, JSON), fairness (a Fairness Card, YAML), cyclonedx (an ML-BOM, JSON), or a plug-in's "
+            "name.",
+            short="-f",
+        ),
+    ] = "model-card",
+    benchmark: Annotated[
+        str, Option("For eval-results: the benchmark's data set on the Hub.", metavar="OWNER/NAME")
+    ] = "",
+    source: Annotated[str, Option("For eval-results: where the run can be seen.", metavar="URL")] = "",
+    by: Annotated[str, Option("For every-eval-ever and fairness: who made the evaluation.")] = "",
+    in_scope: Annotated[
+        str | Sequence[str], Option("For fairness: a use that its conclusions are for. Repeatable.", many=True)
+    ] = (),
+    out_of_scope: Annotated[
+        str | Sequence[str], Option("For fairness: a use that they are not for. Repeatable.", many=True)
+    ] = (),
 ) -> str:
     """Return the part on bias of a model card: Markdown, and the results that the Hugging Face Hub reads as metadata.
 
@@ -123,17 +171,11 @@ def model_card(
 
     Parameters
     ----------
-    runs : one or more finished runs of one model, as paths or opened.
     out : a card, such as ``README.md``. One that is there keeps its text and its metadata: only the section between our
         markers, and our own results in ``model-index``, are replaced. Nothing is written without it.
-    rows : verdicts of each quantity that are listed, the strongest first; the others are counted.
     format : ``"model-card"``; ``"eval-results"``, of which ``out`` is a model's repository, a folder;
         ``"every-eval-ever"``, ``"fairness"`` or ``"cyclonedx"``, of one run. These hold all verdicts, whatever
         ``rows``.
-    benchmark : the data set on the Hub that holds the suite, ``owner/name``.
-    source : where the run can be seen, an address.
-    by : who made the evaluation.
-    in_scope, out_of_scope : of a Fairness Card, what its conclusions are for and what they are not for.
 
     Returns
     -------
@@ -145,6 +187,9 @@ def model_card(
         A run that is not scored, or of another model than the first; a card that cannot be changed without losing
         something of it; huggingface_hub, which the extra ``models`` brings, is not installed.
     """
+    from clinometer.exports.model_cards import CardDetails, write_model_card
+    from clinometer.exports.registry import MODEL_CARD, write_as
+
     scopes = [(each,) if isinstance(each, str) else tuple(each) for each in (in_scope, out_of_scope)]
     said, opened = CardDetails(benchmark, source, by, *scopes), [open_if_place(run) for run in runs]
     if format != MODEL_CARD:
@@ -157,24 +202,39 @@ def model_card(
     return write_model_card(opened, out, rows=rows)
 
 
+@documented
 def export(
-    run: str | os.PathLike[str] | store.Run,
-    out: str | os.PathLike[str],
+    run: Annotated[AskedRun, RUN],
+    out: Annotated[Place, Argument("A folder for what is written.", metavar="DIR")],
     *,
-    evidence: bool = False,
-    policy: str | os.PathLike[str] | Mapping[str, Any] | Policy | None = None,
-    baseline: str | os.PathLike[str] | store.Run | None = None,
-    model: str | os.PathLike[str] | None = None,
-    registration: str | os.PathLike[str] | None = None,
-    dataset: bool = False,
-    license: str = "",
-    board: Paper | None = "a4",
+    evidence: Annotated[
+        bool,
+        Option(
+            "In place of a paper's parts, a dated record for an auditor: OSCAL Assessment Results, the clauses that "
+            "they may serve and, with a policy, an in-toto statement."
+        ),
+    ] = False,
+    policy: Annotated[
+        AskedPolicy | None,
+        Option("For the record: a YAML file of rules; each becomes a finding.", short="-p", kind=Path),
+    ] = None,
+    baseline: Annotated[AskedRun | None, Option("The run that a policy's differences are taken from.")] = None,
+    model: Annotated[Place | None, MODEL_FOLDER] = None,
+    registration: Annotated[Place | None, REGISTRATION] = None,
+    dataset: Annotated[
+        bool,
+        Option("In place of a paper's parts, the images as a data set of the Hub: Parquet, a card, Croissant 1.1."),
+    ] = False,
+    license: Annotated[str, LICENSE] = "",
+    board: Annotated[
+        Literal["a4", "letter"] | None,
+        Option("Paper of the two pages for a board: a4, letter, or none for no pages.", metavar="PAPER"),
+    ] = "a4",
 ) -> list[str]:
     """Write what of a run goes into a paper and before a board, what an auditor signs, or its images as a data set.
 
     Parameters
     ----------
-    run : a scored run, as a path or opened.
     out : a folder. For a paper it gets ``figures/`` (each figure of the report as SVG and PDF), ``tables/`` (verdicts,
         and every metric, as CSV and LaTeX), ``methods.md``, ``methods.tex`` and ``references.bib``; for a board
         ``board.html``, two pages, and ``board.pdf``, printed by Chromium (the variable ``CHROMIUM``, or on the PATH) or
@@ -201,6 +261,13 @@ def export(
         A run that is not scored, or is damaged; a folder that cannot be written, or is the run itself; a policy
         without ``evidence``, or one that cannot be read.
     """
+    from clinometer.exports.board import Paper
+    from clinometer.exports.evidence import write_evidence
+    from clinometer.exports.hub import write_dataset
+    from clinometer.exports.paper import export_run
+    from clinometer.gates.registration import copy_registration
+    from clinometer.runs import Directory
+
     opened = open_if_place(run)
     if license and not dataset:
         raise InvalidInputError.conflict("it is of a data set alone; ask for one, or leave it out", field="license")
@@ -230,29 +297,35 @@ def export(
     return write_evidence(opened, out, judged, model) + copy_registration(Directory(out), registration, reviewed)
 
 
+@documented
 def push(
-    run: str | os.PathLike[str] | store.Run,
-    target: str,
+    run: Annotated[AskedRun, RUN],
+    target: Annotated[
+        str,
+        Argument(
+            "hf://datasets/OWNER/NAME for the images, with scores, report and Croissant; or hf://OWNER/NAME, a "
+            "model's repository, for the part on bias of its card.",
+            metavar="TARGET",
+        ),
+    ],
     *,
-    dry_run: bool = False,
-    benchmark: str = "",
-    source: str = "",
-    license: str = "",
-    public: bool = False,
-    pull_request: bool = False,
-) -> Pushed:
+    dry_run: Annotated[bool, Option("List what would be sent. Asks nothing of the Hub.")] = False,
+    benchmark: Annotated[
+        str,
+        Option(
+            "For a model: the data set that holds the suite. Results go to .eval_results, too.", metavar="OWNER/NAME"
+        ),
+    ] = "",
+    source: Annotated[str, Option("For a model: where the run can be seen.", metavar="URL")] = "",
+    license: Annotated[str, LICENSE] = "",
+    public: Annotated[bool, Option("Make a new data set public.", default="it is private")] = False,
+    pull_request: Annotated[bool, Option("Propose it by a pull request.")] = False,
+) -> "Pushed":
     """Send a run to the Hugging Face Hub.
 
     Parameters
     ----------
     run : a finished run, as a path or opened. Every file of it is read, and one that is damaged is not sent.
-    target : ``hf://datasets/OWNER/NAME`` for its images, with card, Croissant, scores, report and record; or
-        ``hf://OWNER/NAME``, a model's repository, for the part on bias of its card.
-    dry_run : whether it is only said what would be sent; nothing is asked of the Hub.
-    benchmark, source : of a model, the data set that holds the suite: results are sent to ``.eval_results``, too, in
-        place of ``model-index``; and where the run can be seen.
-    license, public : of a data set, what it is published under, and whether a new one is public; else it is private.
-    pull_request : whether it is proposed by a pull request.
 
     Returns
     -------
@@ -263,13 +336,16 @@ def push(
     RunError, InvalidInputError, ModelError
         A run that is damaged, not finished, or without checksums; no such target; the Hub refuses or does not answer.
     """
+    from clinometer.exports.hub import push as send
+    from clinometer.exports.model_cards import CardDetails
+
     return send(
         open_if_place(run), target, dry_run=dry_run, said=CardDetails(benchmark, source), license=license,
         public=public, pull_request=pull_request,
     )  # fmt: skip
 
 
-def write_benchmark(suite: str | os.PathLike[str] | Suite, out: str | os.PathLike[str]) -> list[str]:
+def write_benchmark(suite: AskedSuite, out: Place) -> list[str]:
     """Write a suite as a benchmark data set of the Hugging Face Hub into a folder: prompts, ``eval.yaml``, a card.
 
     Raises
@@ -277,19 +353,39 @@ def write_benchmark(suite: str | os.PathLike[str] | Suite, out: str | os.PathLik
     SuiteError, RunError
         No such suite, or of a study whose tasks follow from a run; the folder cannot be written.
     """
+    from clinometer.exports.hub import write_benchmark as benchmark_into
+    from clinometer.suites import Suite, load_suite
+
     return benchmark_into(load_suite(suite if isinstance(suite, Suite) else os.fspath(suite)), out)
 
 
+@documented
 def paper_table(
-    run: str | os.PathLike[str] | store.Run, paper: str, *, models: str | Sequence[str] = ()
-) -> pd.DataFrame:
+    run: Annotated[AskedRun, RUN],
+    paper: Annotated[
+        str,
+        Option(
+            "Instead, hold the run against the tables that a paper prints: mcas, internal-bias, xmcas, t2iat or "
+            "downstream."
+        ),
+    ],
+    *,
+    models: Annotated[
+        str | Sequence[str],
+        Option(
+            "The paper's model that is shown, such as dalle-2. Repeatable.",
+            key="paper_model",
+            default="all",
+            many=True,
+        ),
+    ] = (),
+) -> "pd.DataFrame":
     """Compare a run's numbers with the tables that a paper prints, one row per printed cell.
 
     Parameters
     ----------
     run : a scored run, as a path or opened, of a suite that asks what the tables show.
     paper : ``"mcas"``, ``"internal-bias"``, ``"xmcas"``, ``"t2iat"`` or ``"downstream"``.
-    models : the paper's models whose numbers are shown, such as ``"dalle-2"``; by default all.
 
     Returns
     -------
@@ -302,5 +398,7 @@ def paper_table(
     InvalidInputError, RunError
         No such paper or model; not a run, not scored, or of another suite.
     """
+    from clinometer.exports.paper_tables import paper_table as tabulate
+
     opened = open_if_place(run)
     return tabulate(opened, paper, [models] if isinstance(models, str) else models)

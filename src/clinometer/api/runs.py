@@ -1,134 +1,102 @@
-"""A finished run: open, score, trace, read, verify."""
+"""Functions of a finished run: open, score, trace, read, verify.
 
-from __future__ import annotations
+What a function needs is imported when it is called: the command line reads the signatures, and starts at once.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from clinometer.errors import InvalidInputError
-from clinometer.exports.evidence import policy_of, require_unchanged
-from clinometer.exports.paper import Figures, metric_latex
-from clinometer.gates import Policy
-from clinometer.gates.policy import policy_digest
-from clinometer.gates.registration import Review, review
-from clinometer.metrics.reading import OpenAnswers
-from clinometer.metrics.records import TRACE
-from clinometer.models import load_encoder
-from clinometer.models.protocols import weights_of
-from clinometer.pipeline.audits import Workers, executor_of, questions_of
-from clinometer.pipeline.engines import Engine
-from clinometer.pipeline.execution import Executor, ask_failed_again, read_all
-from clinometer.pipeline.execution import trace_run as trace_again
-from clinometer.pipeline.recipes import Models, require_texts
-from clinometer.pipeline.request import ask
-from clinometer.pipeline.results import refresh_report, require_same_scores, run_repr_html, score
-from clinometer.readings.folder import keep_clusters, read_known
-from clinometer.readings.open_answers import clusters_of, distribute
-from clinometer.readings.scores import require_reader
-from clinometer.readings.standard import read_reference
-from clinometer.runs import Progress, listening, store
-from clinometer.runs.drawing import require_budget
-from clinometer.runs.encoding import require_drawn
-from clinometer.runs.reading import answers_again, answers_to_come
-from clinometer.runs.verification import verify
-from clinometer.studies import study_of
+from clinometer.pipeline.options import (
+    RUN,
+    AskedEncoder,
+    AskedEngine,
+    AskedModel,
+    AskedRun,
+    Encoders,
+    Listener,
+    Option,
+    Place,
+    Readers,
+    documented,
+)
+from clinometer.pipeline.request import ask, option_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clinometer.models import Encoder, Reader
-    from clinometer.models.protocols import Generator
+    from clinometer.api.run import Run
+    from clinometer.gates import Policy
+    from clinometer.gates.registration import Review
+    from clinometer.metrics.reading import OpenAnswers
+    from clinometer.runs import store
+
+    AskedPolicy: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Policy
+else:
+    AskedPolicy = Any
 
 
-_NAMES = ("metric", "component", "concept", "category", "group", "setting", "encoder")
-"""The columns that name a row of scores."""
-
-
-class Run(store.Run):
-    """A run directory, opened: ``run.scores``, ``run.samples``, ``run.suite``, ``run.model_card``, …"""
-
-    def _repr_html_(self) -> str:
-        return run_repr_html(
-            suite=self.suite,
-            model_card=self.model_card,
-            samples=self.drawn.whole([]),
-            scores=self.scores if self.is_scored else None,
-            planned=len(self.plan),
-            place=self.directory.shown,
-        )
-
-    @property
-    def verdicts(self) -> pd.DataFrame:
-        """The headline: the rows of ``scores`` that the report judges, with all their columns.
-
-        These are a row a concept, of its image part, where a suite compares two groups; with axes a row for each
-        concept and axis, of other studies a row for each test, contrast or share. What has no score has no row; what
-        has one and no verdict says why in ``reason``. The verdicts on all other numbers are in ``all_verdicts``.
-        """
-        page, scores = study_of(self.suite).page(self.suite), self.scores
-        view = page.view.of_scores(self.suite, scores)
-        judged = {tuple(getattr(row, name) for name in _NAMES) for each in page.verdicts(view) for row in each.rows}
-        rows = scores[scores.metric.isin({metric for metric, *_ in judged})]
-        names = zip(*(rows[name].fillna("").astype(str) for name in _NAMES), strict=True)
-        return rows[[name in judged for name in names]].reset_index(drop=True)
-
-    @property
-    def all_verdicts(self) -> pd.DataFrame:
-        """Whatever was judged: the rows of ``scores`` that have a verdict, of every metric, component and encoder."""
-        scores = self.scores
-        return scores[scores.verdict.fillna("") != ""].reset_index(drop=True)
-
-    @property
-    def figures(self) -> Figures:
-        """The figures of the report, as matplotlib's: ``run.figures.leaning()``; ``dir(run.figures)`` names all."""
-        return Figures(self)
-
-    def to_latex(self, metric: str) -> str:
-        """Write the numbers of a metric, such as ``"mcas"``, as a LaTeX table with the rules of booktabs.
-
-        Raises
-        ------
-        InvalidInputError, RunError
-            The run has no such metric; it is not scored.
-        """
-        return metric_latex(self.scores, metric)
-
-
-def open_run(path: str | os.PathLike[str]) -> Run:
+def open_run(path: Place) -> "Run":
     """Open a run directory (a path, or any URL that fsspec knows)."""
+    from clinometer.api.run import Run
+
     return Run(path)
 
 
+MODEL_FOLDER: Final = Option(
+    "The folder of the model's files: the statement is about them, by the digest that OpenSSF model-signing signs.",
+    short="-m",
+    metavar="FOLDER",
+    default="it is about the run",
+    kind=Path,
+)
+REGISTRATION: Final = Option("The registration that the run was drawn under; the journal lies beside it.", kind=Path)
+
+
+@documented
 def score_run(
-    path: str | os.PathLike[str],
+    path: Annotated[Place, RUN],
     *,
-    encoder: str | Encoder | Sequence[str | Encoder] = (),
-    drop_encoder: str | Sequence[str] = (),
-    suite_options: Sequence[str] = (),
-    resamples: int | None = None,
-    verdict_reader: str | None = None,
-    reference: str | os.PathLike[str] | None = None,
-    device: str = "auto",
-    engine: str | Engine = "local",
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> pd.DataFrame:
+    encoder: Annotated[
+        Encoders, replace(option_of("encoder"), help=f"Added first: {option_of('encoder').help}", default="")
+    ] = (),
+    drop_encoder: Annotated[
+        str | Sequence[str],
+        Option("Left out of the scores from now on; its vectors stay. Repeatable.", many=True),
+    ] = (),
+    suite_options: Annotated[
+        Sequence[str],
+        Option(
+            "A setting of the suite that scoring alone reads, from now on: margin=0.2. run.json keeps the old value "
+            "too, and the report shows both. Repeatable.",
+            key="suite_option",
+            many=True,
+        ),
+    ] = (),
+    resamples: Annotated[
+        int | None,
+        Option("Resamples that intervals and tests are computed from, from now on.", default="as before", least=19),
+    ] = None,
+    verdict_reader: Annotated[
+        str | None,
+        Option("The reader by whose answers concepts are judged from now on; '' for the best-calibrated."),
+    ] = None,
+    reference: Annotated[Place | None, option_of("reference")] = None,
+    device: Annotated[str, option_of("device")] = "auto",
+    engine: Annotated[AskedEngine, option_of("engine")] = "local",
+    workers: Annotated[int | None, option_of("workers")] = None,
+    progress: Listener | None = None,
+) -> "pd.DataFrame":
     """Score a run anew without drawing anything.
 
     Parameters
     ----------
-    encoder : encoders that are added to the run first.
     drop_encoder : names of encoders that are taken out of it then. Their vectors stay, so naming one as ``encoder``
         again brings it back at once; ``run.json`` keeps its card under ``dropped_encoders``.
-    suite_options : settings of the suite that scoring alone reads, such as ``["margin=0.2"]``. They hold from now on;
-        ``run.json`` keeps the old values beside them, and the report shows both.
-    resamples : from how many resamples intervals and tests are computed from now on; by default as before.
-    verdict_reader : the reader by whose answers concepts are judged from now on; empty for the best-calibrated one.
-    reference : a declared standard that shares are held against from now on, as of :func:`audit`.
-    engine, workers : who embeds and measures, as of :func:`audit`.
 
     Raises
     ------
@@ -136,6 +104,15 @@ def score_run(
         A file is missing or is not what was written; an encoder that cannot be used; an unknown setting; no encoder
         of a name that is to be dropped, or no other than those.
     """
+    from clinometer.api.run import Run
+    from clinometer.models.protocols import weights_of
+    from clinometer.pipeline.audits import Workers, executor_of
+    from clinometer.pipeline.recipes import Models, require_texts
+    from clinometer.pipeline.results import refresh_report, score
+    from clinometer.readings.scores import require_reader
+    from clinometer.readings.standard import read_reference
+    from clinometer.runs import listening
+
     progress = listening(progress)
     run = Run(path)
     if encoder or drop_encoder:
@@ -168,28 +145,34 @@ def score_run(
     return table
 
 
+@documented
 def trace_run(
-    run: str | os.PathLike[str],
+    run: Annotated[Place, RUN],
     *,
-    model: str | Generator | None = None,
-    encoder: str | Encoder | Sequence[str | Encoder] = (),
+    model: Annotated[
+        AskedModel | None, Option("What drew the run.", short="-m", default="the model of its name")
+    ] = None,
+    encoder: Annotated[
+        Encoders, Option("Which of the run's encoders look. Repeatable.", short="-e", default="all", many=True)
+    ] = (),
+    steps: Annotated[
+        str | int | Sequence[int] | None,
+        Option("So many steps, some by number as in 1,5,10, or all.", default="6, evenly spread"),
+    ] = None,
+    decoder: Annotated[
+        str | None,
+        Option("A tiny decoder (diffusers' AutoencoderTiny) for speed: a directory or a hub id."),
+    ] = None,
+    latents: Annotated[bool, Option("Store the latents of these steps, too.")] = False,
     model_options: Mapping[str, Any] | None = None,
-    steps: str | int | Sequence[int] | None = None,
-    decoder: str | None = None,
-    latents: bool = False,
-    device: str = "auto",
-    progress: Progress | None = None,
-) -> pd.DataFrame:
+    device: Annotated[str, option_of("device")] = "auto",
+    progress: Listener | None = None,
+) -> "pd.DataFrame":
     """Draw a run's images again, keep what the model took them for on the way, and score the run anew.
 
     Parameters
     ----------
-    model : what drew them, at the settings of the run's card; by default the model of that name.
-    encoder : who looks at it, of the encoders that have embedded the run; all of them by default.
     model_options : what the model was loaded with beside the settings of its card, such as ``{"lora": …}``.
-    steps : so many steps, evenly spread up to the last; or some by number; or ``"all"``. Six by default.
-    decoder : a tiny decoder (diffusers' AutoencoderTiny) in place of the model's own.
-    latents : whether the latents of these steps are stored, too.
 
     Returns
     -------
@@ -201,6 +184,11 @@ def trace_run(
         The run is not drawn to the end, or another model drew it; its study follows no way; a model that shows no
         steps; a step beyond the schedule.
     """
+    from clinometer.api.run import Run
+    from clinometer.metrics.records import TRACE
+    from clinometer.pipeline.execution import trace_run as trace_again
+    from clinometer.runs import listening
+
     opened = Run(run)
     trace_again(
         opened, listening(progress), model=model, encoder=encoder, model_options=model_options, steps=steps,
@@ -210,23 +198,62 @@ def trace_run(
     return scores[scores.metric == TRACE].reset_index(drop=True)
 
 
+@documented
 def read_run(
-    run: str | os.PathLike[str],
+    run: Place,
     *,
-    reader: str | Reader | Sequence[str | Reader] = "reference",
-    question: str | Path | Sequence[str | Path] = (),
-    truth: str | os.PathLike[str] | None = None,
-    encoder: str | Encoder | None = None,
-    threshold: float = 0.9,
-    budget: float | None = None,
-    check_drift: int = 0,
-    retry_failed: bool = False,
-    device: str = "auto",
-    engine: str | Engine = "local",
-    workers: int | None = None,
-    progress: Progress | None = None,
+    reader: Annotated[
+        Readers,
+        Option(
+            "A directory or hub id of a classifier, VQA or vision-language model; openai:MODEL; or an encoder. Of a "
+            "run repeatable.",
+            short="-r",
+            default="reference",
+            many=True,
+        ),
+    ] = "reference",
+    question: Annotated[
+        str | Path | Sequence[str | Path],
+        Option(
+            "gender, age, monk, a YAML file with a question, or one of the suite's by its name. Of a run repeatable.",
+            short="-q",
+            default="gender, of a run what its suite asks",
+            many=True,
+        ),
+    ] = (),
+    truth: Annotated[
+        Place | None,
+        Option(
+            "A CSV file with the columns file and group: what some pictures show; for an open question file and "
+            "concept. [default of it: the folder that a picture lies in]",
+            kind=Path,
+        ),
+    ] = None,
+    encoder: Annotated[
+        AskedEncoder | None,
+        Option(
+            "With --truth: compares those pictures with the others by its vectors; of a run one of its encoders. For "
+            "an open question: puts answers together that mean the same.",
+            short="-e",
+        ),
+    ] = None,
+    threshold: Annotated[float, Option("Mean cosine of such answers, in (0, 1].")] = 0.9,
+    budget: Annotated[float | None, Option("What the missing answers may cost.")] = None,
+    check_drift: Annotated[
+        int,
+        Option(
+            "Of a run: ask about so many pictures again before each part, and say whether the reader changes "
+            "meanwhile, as one behind an API may. [default: 0]",
+            least=0,
+        ),
+    ] = 0,
+    retry_failed: Annotated[bool, Option("Of a run: ask again what failed.")] = False,
+    device: Annotated[str, option_of("device")] = "auto",
+    engine: Annotated[AskedEngine, option_of("engine")] = "local",
+    workers: Annotated[int | None, option_of("workers")] = None,
+    progress: Listener | None = None,
     **options: Any,
-) -> dict[str, pd.DataFrame]:
+) -> "dict[str, pd.DataFrame]":
     """Ask readers what a run's images show, and score the run again if it was scored. Draws nothing.
 
     Parameters
@@ -242,8 +269,6 @@ def read_run(
     check_drift : ask about so many of the first pictures again before each part, and at the end: whether the reader
         changes meanwhile shows in that. One process reads then, as answers are compared in the order of time. The run
         keeps the number, and goes on so.
-    retry_failed : ask once more for answers that failed so often that they are asked for no longer.
-    engine, workers : who reads, as of :func:`audit`.
     **options : ``price`` and ``base_url`` of readers behind an endpoint.
 
     Returns
@@ -256,6 +281,18 @@ def read_run(
         A run that is not drawn to the end, or a file that is not what was written; no such question; a reader that
         cannot answer it, or whose answers cost more than the budget.
     """
+    from clinometer.api.run import Run
+    from clinometer.models import load_encoder
+    from clinometer.models.protocols import weights_of
+    from clinometer.pipeline.audits import Workers, executor_of, questions_of
+    from clinometer.pipeline.execution import ask_failed_again, read_all
+    from clinometer.pipeline.recipes import Models
+    from clinometer.pipeline.results import refresh_report, score
+    from clinometer.readings.folder import keep_clusters, read_known
+    from clinometer.runs import listening
+    from clinometer.runs.drawing import require_budget
+    from clinometer.runs.encoding import answers_again, answers_to_come, require_drawn
+
     progress, opened_run = listening(progress), Run(run)
     opened_run.require_images("a reader")
     asked = questions_of(opened_run.suite, reader, question)
@@ -293,7 +330,7 @@ def read_run(
     return {each.card.name: opened_run.readings(each.card.name) for each in readers}
 
 
-def _require_one_process(check_drift: int, engine: str | Engine, workers: int | None) -> None:
+def _require_one_process(check_drift: int, engine: AskedEngine, workers: int | None) -> None:
     """Refuse a number of pictures below 0, and several processes that would ask again at the same time."""
     if isinstance(check_drift, bool) or check_drift < 0:
         raise InvalidInputError.out_of_range(
@@ -308,13 +345,13 @@ def _require_one_process(check_drift: int, engine: str | Engine, workers: int | 
 
 
 def open_answers(
-    run: str | os.PathLike[str],
+    run: Place,
     *,
     reader: str,
     question: str,
-    encoder: str | Encoder | None = None,
+    encoder: AskedEncoder | None = None,
     threshold: float = 0.9,
-) -> OpenAnswers:
+) -> "OpenAnswers":
     """Test what a reader answered to an open question against the concepts of a run that it has read before.
 
     Parameters
@@ -327,6 +364,10 @@ def open_answers(
     RunError, InvalidInputError, ModelError
         The reader has not read the run, or was not asked that or nothing open; an encoder that reads no text.
     """
+    from clinometer.api.run import Run
+    from clinometer.models import load_encoder
+    from clinometer.readings.open_answers import clusters_of, distribute
+
     opened_run = Run(run)
     table = opened_run.readings(reader)
     asked = {name: spec for name, spec in opened_run.readers.questions(reader).items() if spec.kind == "open"}
@@ -345,14 +386,26 @@ def open_answers(
     return distribute(rows, asked[question], clusters)[0]
 
 
+@documented
 def verify_run(
-    run: str | os.PathLike[str] | store.Run,
+    run: Annotated[AskedRun, RUN],
     *,
-    recompute: bool = False,
-    evidence: str | os.PathLike[str] | None = None,
-    baseline: str | os.PathLike[str] | store.Run | None = None,
-    model: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    recompute: Annotated[
+        bool, Option("Also compute every number anew from the vectors, and say which differ. Writes nothing.")
+    ] = False,
+    evidence: Annotated[
+        Place | None,
+        Option(
+            "Also hold the run against a file: assessment-results.json or statement.json of an export, or the ML-BOM "
+            "of a card. What it says is derived again.",
+            kind=Path,
+        ),
+    ] = None,
+    baseline: Annotated[
+        AskedRun | None, Option("The run that a record's findings are differences from, where they are.")
+    ] = None,
+    model: Annotated[Place | None, MODEL_FOLDER] = None,
+    progress: Listener | None = None,
 ) -> int:
     """Read every file of a run, images too, and return how many there are.
 
@@ -360,9 +413,7 @@ def verify_run(
     ----------
     evidence : a record or a statement that :func:`export` wrote, or the BOM of :func:`model_card`; the run must be the
         one that it names, by hashes, and what it says must be what follows from the run.
-    baseline : the run that the record's findings are differences from, where they are.
     model : the folder of the model's files, which must be those of the run's model and of the statement's subject.
-    recompute : whether its numbers are computed anew then, from the vectors on disk, and held against those stored.
 
     Raises
     ------
@@ -377,6 +428,11 @@ def verify_run(
     UncheckedRunWarning
         It has no checksums: what was found is no more than that its files can be read.
     """
+    from clinometer.exports.evidence import require_unchanged
+    from clinometer.pipeline.results import require_same_scores
+    from clinometer.runs import listening
+    from clinometer.runs.verification import verify
+
     opened, progress = open_if_place(run), listening(progress)
     verified = verify(opened, progress)
     if evidence is not None:
@@ -388,13 +444,14 @@ def verify_run(
     return verified
 
 
+@documented
 def review_registration(
-    run: str | os.PathLike[str] | store.Run,
-    registration: str | os.PathLike[str],
+    run: Annotated[AskedRun, RUN],
+    registration: Annotated[Place, REGISTRATION],
     *,
-    policy: str | os.PathLike[str] | Mapping[str, Any] | Policy | None = None,
-    evidence: str | os.PathLike[str] | None = None,
-) -> Review:
+    policy: AskedPolicy | None = None,
+    evidence: Place | None = None,
+) -> "Review":
     """Compare a run with the registration that it was drawn under, and the journal beside it.
 
     Parameters
@@ -412,11 +469,18 @@ def review_registration(
         The registration or its journal was changed, or is not there; the run was not drawn under it, or the journal
         does not know it; the policy cannot be read.
     """
+    from clinometer.exports.evidence import policy_of
+    from clinometer.gates.policy import policy_digest
+    from clinometer.gates.registration import review
+
     if policy is None and evidence is not None:
         policy = policy_of(evidence)
     return review(open_if_place(run), registration, None if policy is None else policy_digest(policy))
 
 
-def open_if_place(run: str | os.PathLike[str] | store.Run) -> store.Run:
+def open_if_place(run: AskedRun) -> "store.Run":
     """Return a run that is given by its place, or open already."""
+    from clinometer.api.run import Run
+    from clinometer.runs import store
+
     return run if isinstance(run, store.Run) else Run(run)

@@ -22,19 +22,13 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperCommand, TyperGroup
 
+from clinometer import api
 from clinometer._messages import did_you_mean, nearest, printable
 from clinometer._secrets import masked, without_home
 from clinometer.cli.audit import audit, mitigate, register, sweep
 from clinometer.cli.config import check_defaults, config, merge_defaults, read_defaults, words_for, words_of
 from clinometer.cli.measuring import association_test, classify, questions, read
-from clinometer.cli.options import (
-    BaseUrlOption,
-    ModelConfigOption,
-    PriceOption,
-    given_options,
-    option_of,
-    refuse_repeated,
-)
+from clinometer.cli.options import MODEL_OPTIONS, asks, refuse_repeated
 from clinometer.cli.papers import reproduce
 from clinometer.cli.runs import card, compare, export, gate, import_, push, report, score, trace, verify
 from clinometer.cli.serve import ratings, serve
@@ -43,45 +37,12 @@ from clinometer.errors import ClinometerError, InvalidInputError, run_directory,
 from clinometer.suites.strict import first_problem
 
 
-def plan(
-    suite: Annotated[
-        str | None, typer.Option("--suite", "-s", help="A built-in suite or a YAML file. [default: the pilot's]")
-    ] = None,
-    pilot: Annotated[
-        str | None, typer.Option("--pilot", "-p", metavar="RUN", help="A scored run of the suite.")
-    ] = None,
-    images: Annotated[int | None, option_of("images")] = None,
-    concepts: Annotated[str | None, option_of("concepts")] = None,
-    effect: Annotated[
-        float | None,
-        typer.Option(help="Image part (either side) that is to be found. [default: each concept's own in the pilot]"),
-    ] = None,
-    margin: Annotated[
-        float | None, typer.Option(help="Within which balance is to be shown. [default: the suite's]")
-    ] = None,
-    power: Annotated[float, typer.Option(help="Chance with which the verdict is reached.")] = 0.8,
-    alpha: Annotated[
-        float, typer.Option(help="Level of q over the concepts; without a pilot, of a concept by itself.")
-    ] = 0.05,
-    price: Annotated[float, typer.Option(help="What an image costs, of a model behind an API.")] = 0.0,
-    answer_price: Annotated[float, typer.Option(help="What an answer costs, of a reader behind an API.")] = 0.0,
-) -> None:
+@asks(api.plan)
+def plan(*, images: int | None = None, **asked: Any) -> None:
     """Say how many images an audit needs, and the time and disk they would take. Draws nothing."""
-    from clinometer import api
     from clinometer.cli.results import print_plan
 
-    image_plan = api.plan(
-        suite,
-        pilot=pilot,
-        effect=effect,
-        margin=margin,
-        power=power,
-        alpha=alpha,
-        price=price,
-        answer_price=answer_price,
-        images=images,
-        concepts=concepts,
-    )
+    image_plan = api.plan(images=images, **asked)
     print_plan(image_plan, images)
     tell(image_plan)
 
@@ -114,8 +75,6 @@ def suites(
         echo(f"Written: {file}. Edit it; clinometer suites {file} shows what it asks.")
         tell("files", of="suites", place=file, files=[file])
     elif dataset is not None:
-        from clinometer import api
-
         if name is None:
             raise InvalidInputError.missing("--dataset: no suite is named; give clinometer suites NAME --dataset DIR")
         names = api.write_benchmark(name, dataset)
@@ -127,6 +86,7 @@ def suites(
         print_suite(load_suite(name))
 
 
+@asks(also={name: MODEL_OPTIONS[name] for name in ("model_config", "base_url", "price")})
 def models(
     name: Annotated[
         str | None,
@@ -135,25 +95,23 @@ def models(
             "truth."
         ),
     ] = None,
+    *,
     check_skin: Annotated[
         bool, typer.Option("--check-skin", help="Hold the skin mask against the ten Monk skin tones.")
     ] = False,
-    model_config: ModelConfigOption = None,
-    base_url: BaseUrlOption = None,
-    price: PriceOption = None,
+    **options: Any,
 ) -> None:
     """List the installed generators, encoders and readers, or say what one is. Draws nothing, and costs nothing."""
     from clinometer.cli.console import print_model, print_models
 
     if check_skin:
-        from clinometer import api
         from clinometer.cli.measuring import print_swatches
 
         print_swatches(api.check_skin())
     elif name is None:
         print_models()
     else:
-        print_model(name, **given_options(model_config=model_config, base_url=base_url, price=price))
+        print_model(name, **options)
 
 
 def schema() -> None:

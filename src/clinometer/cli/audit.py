@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
@@ -11,35 +12,39 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 from rich.table import Table
 
-from clinometer.cli.options import (
-    OF_AN_AUDIT,
-    DeviceOption,
-    EngineOption,
-    LogToOption,
-    RetryFailedOption,
-    WorkersOption,
-    given_options,
-    with_options_of_an_audit,
-)
+from clinometer import api
+from clinometer.cli.options import MODEL_OPTIONS, LogToOption, asks, given_options
 from clinometer.cli.tables import Console, echo, plain_text, tell, text_table
 from clinometer.cli.trust import is_allowed, is_harmless, refuse_untrusted
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.request import FREE, FREE_OF_MODELS, AuditRequest, CellOptions, flag_of
+from clinometer.pipeline.options import Option
+from clinometer.pipeline.request import FREE, FREE_OF_MODELS, AuditRequest, CellOptions, option_of
 
 if TYPE_CHECKING:
     from clinometer.pipeline.audits import Preview
     from clinometer.sweeps.sweep import Sweep
 
 
-@with_options_of_an_audit(OF_AN_AUDIT)
-def audit(asked: dict[str, Any], model_options: dict[str, Any], dry_run: bool, log_to: Sequence[str]) -> None:
+@asks(api.audit, also=MODEL_OPTIONS)
+def audit(
+    *,
+    out: str | None = None,
+    log_to: LogToOption = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Load the model, say what the audit asks and what it costs, show the first request, and end.",
+        ),
+    ] = False,
+    **asked: Any,
+) -> None:
     """Audit a model, or several as a sweep: draw, embed, score, report. Stopped, the same command goes on."""
-    from clinometer import api
     from clinometer.cli.console import LiveProgress, print_summary, send_to
 
-    out = asked.pop("out")
-    one, options, axes = _one_audit(asked, model_options)
+    one, options, axes = _one_audit(asked)
     if dry_run:
+        from clinometer.gates.registration import with_registration
         from clinometer.pipeline.audits import preview
         from clinometer.pipeline.request import ask
 
@@ -47,8 +52,6 @@ def audit(asked: dict[str, Any], model_options: dict[str, Any], dry_run: bool, l
         others = [
             ask(**one | {"model": model, "suite": suite}) for model, suite in product(axes["model"], axes["suite"])
         ]
-        from clinometer.gates.registration import with_registration
-
         _print_preview(preview(with_registration(ask(**one, out=out, model_options=options)), others), cells)
         return
     if any(len(values) > 1 for values in axes.values()):
@@ -65,9 +68,10 @@ def audit(asked: dict[str, Any], model_options: dict[str, Any], dry_run: bool, l
                 "--ablate: it is of one audit, and several are asked for; give one at a time"
             )
         grid = {axis: values for axis, values in axes.items() if values not in ([], [None])}
-        common = {name: asked[name] for name in (*CellOptions.model_fields, "encoder")}
-        run = {name: asked[name] for name in ("retry_failed", "engine", "workers")}
-        audit_grid(grid, out, common | {"options": model_options}, log_to, **run)
+        common = {name: asked[name] for name in (*CellOptions.model_fields, "encoder") if name in asked}
+        run = {name: asked[name] for name in ("retry_failed", "engine", "workers") if name in asked}
+        options.pop("lora", None)
+        _run_sweep({"axes": grid, **common, "options": options}, out, log_to, **run)
         return
     with LiveProgress() as progress:
         audited = api.audit(one.pop("model"), one.pop("suite"), out, **one, model_options=options, progress=progress)
@@ -76,44 +80,31 @@ def audit(asked: dict[str, Any], model_options: dict[str, Any], dry_run: bool, l
     send_to(log_to, audited)
 
 
-def _one_audit(
-    asked: dict[str, Any], model_options: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, list[Any]]]:
+def _one_audit(asked: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, list[Any]]]:
     """Return the first audit that is asked for, the options of its model, and the values of each axis of a sweep."""
-    lora = model_options.pop("lora", None) or ()
-    asked |= {name: asked[name] or None for name in ("encoder", "phrases")}
-    axes: dict[str, list[Any]] = {"lora": [None if name == "none" else name for name in lora]}
+    options = given_options(**{name: asked.pop(name) for name in MODEL_OPTIONS if name in asked})
+    axes: dict[str, list[Any]] = {"lora": [None if name == "none" else name for name in options.pop("lora", ())]}
     one = dict(asked)
     for name, field in AuditRequest.model_fields.items():
-        if name in asked and (kind := flag_of(field).several) is not None:
-            axis = flag_of(field).name.removeprefix("--") or name
-            values = list(asked[name] or ()) if kind is str else numbers(axis, asked[name], kind)
-            axes[axis] = values or [field.default]
+        option = option_of(name)
+        if option.several is not None:
+            axis, given = option.name.removeprefix("--") or name, asked.get(name) or []
+            axes[axis] = (given if option.several is str else numbers(axis, given, option.several)) or [field.default]
             one[name] = axes[axis][0]
-    return one, model_options | given_options(lora=next(iter(axes["lora"]), None)), axes
+    return one, options | given_options(lora=next(iter(axes["lora"]), None)), axes
 
 
-OF_A_REGISTRATION: Final[dict[str, tuple[Any, Any]]] = {
-    "policy": (
-        Annotated[
-            Path | None,
-            typer.Option("--policy", "-p", help="The rules that the run will be held to; their hash is registered."),
-        ],
-        None,
+@asks(api.audit, api.register, also=MODEL_OPTIONS, without=(*FREE, *FREE_OF_MODELS))
+def register(
+    *,
+    policy: Path | None = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The registration; a file that is not there yet.")] = Path(
+        "registration.json"
     ),
-    "out": (
-        Annotated[Path, typer.Option("--out", "-o", help="The registration; a file that is not there yet.")],
-        Path("registration.json"),
-    ),
-}
-
-
-@with_options_of_an_audit(OF_A_REGISTRATION, without=(*FREE, *FREE_OF_MODELS))
-def register(asked: dict[str, Any], model_options: dict[str, Any], policy: Path | None, out: Path) -> None:
+    **asked: Any,
+) -> None:
     """Write down what an audit will ask, before anything is drawn. Draws and loads nothing."""
-    from clinometer import api
-
-    one, options, axes = _one_audit(asked, model_options)
+    one, options, axes = _one_audit(asked)
     if several := next((axis for axis, values in axes.items() if len(values) > 1), None):
         raise InvalidInputError.too_many(
             f"--{several}: found several values, and a registration is of one audit; give one"
@@ -159,26 +150,23 @@ def _print_preview(preview: Preview, cells: int) -> None:
 Number = TypeVar("Number", int, float)
 
 
-def sweep(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file with the axes of the grid.")],
-    out: Annotated[
-        str | None, typer.Option("--out", "-o", help="The sweep's directory. [default: the file's out, or runs/NAME]")
-    ] = None,
-    engine: EngineOption = "local",
-    workers: WorkersOption = None,
-    retry_failed: RetryFailedOption = False,
-    log_to: LogToOption = None,
-) -> None:
+@asks(api.sweep)
+def sweep(grid: Path, *, out: str | None = None, log_to: LogToOption = None, **asked: Any) -> None:
     """Audit a grid of models and settings, each cell a run. Stopped, the same command goes on where it was."""
-    from clinometer import api
-    from clinometer.cli.console import LiveProgress, send_to
+    _refuse_what_a_sweep_may_not(grid, has_out=out is not None)
+    _run_sweep(grid, out, log_to, **asked)
 
-    _refuse_what_a_sweep_may_not(file, has_out=out is not None)
+
+def _run_sweep(grid: Path | dict[str, Any], out: str | None, log_to: Sequence[str] | None, **asked: Any) -> None:
+    """Run a sweep and print what it found; end with status 2 where a cell failed."""
+    from clinometer.cli.console import LiveProgress, send_to
+    from clinometer.sweeps.sweep import require_finished
+
     with LiveProgress() as progress:
-        swept = api.sweep(file, out, engine=engine, workers=workers, retry_failed=retry_failed, progress=progress)
+        swept = api.sweep(grid, out, **asked, progress=progress)
     print_sweep(swept)
     send_to(log_to, swept)
-    end_sweep(swept)
+    require_finished(swept)
 
 
 def _refuse_what_a_sweep_may_not(file: Path, *, has_out: bool) -> None:
@@ -210,13 +198,6 @@ def print_sweep(swept: Sweep) -> None:
     tell(swept)
 
 
-def end_sweep(swept: Sweep) -> None:
-    """End with a message and status 2 where a cell failed."""
-    from clinometer.sweeps.sweep import require_finished
-
-    require_finished(swept)
-
-
 def numbers(option: str, texts: Sequence[str] | None, kind: type[Number]) -> list[Number]:
     """Return the numbers of an option that takes several, by commas or again: ``--seed 0,1 --seed 2``.
 
@@ -237,89 +218,53 @@ def numbers(option: str, texts: Sequence[str] | None, kind: type[Number]) -> lis
     return parsed_numbers
 
 
-def audit_grid(
-    axes: Mapping[str, Sequence[Any]], out: str | None, common: Mapping[str, Any], log_to: Sequence[str], **run: Any
-) -> None:
-    """Run the sweep that ``clinometer audit`` becomes with several models, settings or seeds."""
-    from clinometer import api
-    from clinometer.cli.console import LiveProgress, send_to
-
-    grid = {"axes": {axis: list(values) for axis, values in axes.items()}, **common}
-    with LiveProgress() as progress:
-        swept = api.sweep(grid, out, progress=progress, **run)
-    print_sweep(swept)
-    send_to(log_to, swept)
-    end_sweep(swept)
-
-
-def mitigate(
-    model: Annotated[str, typer.Argument(help="As an audit takes it: reference, a pipeline directory, a hub id.")],
-    method: Annotated[
-        str,
-        typer.Option(help="prompt, balanced, projection, unconditional, steering, lora, or a plug-in's name."),
+MITIGATION_SETTINGS: Final[dict[str, Any]] = {
+    "intervention": Annotated[
+        str | None, Option("For prompt: the text, with {prompt} or {subject} in it.", default="ENTIGEN's")
     ],
-    out: Annotated[str, typer.Option("--out", "-o", help="The directory to write; not there yet, or empty.")],
-    suite: Annotated[
-        str, typer.Option("--suite", "-s", help="A suite of study leaning: its groups, and concepts to learn from.")
-    ] = "reference",
-    target: Annotated[
+    "strength": Annotated[
+        float | None, Option("For projection (1000), unconditional and steering (1).", default="those")
+    ],
+    "images": Annotated[
+        int | None, Option("Images of each prompt that a method draws.", default="the method's", least=1)
+    ],
+    "encoder": Annotated[
+        str | None, Option("Reads what unconditional and lora draw.", short="-e", default="reference")
+    ],
+    "loss": Annotated[
         str | None,
-        typer.Option(help="The groups' shares: man=0.5,woman=0.5. [default: the groups compared, all alike]"),
-    ] = None,
-    reference: Annotated[
-        str | None,
-        typer.Option(help="A declared standard, as audit takes it: its concepts are to have its shares."),
-    ] = None,
-    gate: Annotated[str, typer.Option(help="words spares prompts that name a group; none changes all.")] = "words",
-    concepts: Annotated[
-        str | None, typer.Option(help="Concepts to learn from: a number of each category, or names. [default: all]")
-    ] = None,
-    word: Annotated[
-        list[str] | None, typer.Option(help="How a group is named in a prompt: man=male. Repeatable.")
-    ] = None,
-    intervention: Annotated[
-        str | None, typer.Option(help="For prompt: the text, with {prompt} or {subject} in it. [default: ENTIGEN's]")
-    ] = None,
-    strength: Annotated[
-        float | None, typer.Option(help="For projection (1000), unconditional and steering (1). [default: those]")
-    ] = None,
-    images: Annotated[
-        int | None, typer.Option(min=1, help="Images of each prompt that a method draws. [default: the method's]")
-    ] = None,
-    encoder: Annotated[
-        str | None, typer.Option("--encoder", "-e", help="Reads what unconditional and lora draw. [default: reference]")
-    ] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            help="For lora: answers (the network's, to prompts that name a group) or score (the images' leaning). "
-            "[default: answers]"
+        Option(
+            "For lora: answers (the network's, to prompts that name a group) or score (the images' leaning).",
+            default="answers",
         ),
-    ] = None,
-    training_steps: Annotated[
-        int | None, typer.Option(min=1, help="For lora: steps of training. [default: 320; with score 60]")
-    ] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="For lora. [default: 0.004; with score 0.002]")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Denoising steps. [default: the model's]")] = None,
-    guidance_scale: Annotated[
-        float | None, typer.Option("--guidance", help="Guidance scale. [default: the model's]")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="What is drawn follows from it, and which image is of which group.")] = 0,
-    device: DeviceOption = "auto",
+    ],
+    "training_steps": Annotated[
+        int | None, Option("For lora: steps of training.", default="320; with score 60", least=1)
+    ],
+    "learning_rate": Annotated[float | None, Option("For lora.", default="0.004; with score 0.002")],
+}
+"""What single methods take, by their names in Python."""
+DRAWING: Final[dict[str, Any]] = {
+    "steps": Annotated[int | None, Option("Denoising steps.", default="the model's", least=1)],
+    "guidance_scale": Annotated[float | None, Option("Guidance scale.", name="--guidance", default="the model's")],
+    "device": Annotated[str | None, replace(option_of("device"), default="auto")],
+}
+"""How a model draws what a method learns from."""
+
+
+@asks(api.mitigate, also=MITIGATION_SETTINGS | DRAWING)
+def mitigate(
+    model: str, *, target: str | None = None, words: Sequence[str] = (), reference: str | None = None, **asked: Any
 ) -> None:
     """Make of a model one that is to lean less, with a card. Audits of both say whether it does."""
-    from clinometer import api
-
     console = Console(soft_wrap=True)
-    settings = {"intervention": intervention, "strength": strength, "images": images, "encoder": encoder,
-                "loss": loss, "training_steps": training_steps, "learning_rate": learning_rate}  # fmt: skip
-    shares = (
-        None if target is None else {name: _share(value) for name, value in _split_pairs("target", target.split(","))}
-    )
+    shares = None
+    if target is not None:
+        shares = {name: _share(value) for name, value in _split_pairs("target", target.split(","))}
+    options = {name: asked.pop(name) for name in DRAWING if name in asked}
     made = api.mitigate(
-        model, method, out, suite=suite, target=shares, reference=reference, gate=gate, concepts=concepts, seed=seed,
-        words=dict(_split_pairs("word", word or [])), say=lambda line: console.print(plain_text(line)),
-        options=given_options(steps=steps, guidance_scale=guidance_scale, device=device), **settings,
+        model, target=shares, words=dict(_split_pairs("word", words or ())), reference=reference, options=options,
+        say=lambda line: console.print(plain_text(line)), **asked,
     )  # fmt: skip
     console.print(f"Written: [bold]{plain_text(str(made.directory))}[/], with what was done in README.md")
     further = ["--reference", reference] if reference else []

@@ -10,19 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.table import Table
 
-from clinometer.cli.options import (
-    BatchSizeOption,
-    ConcurrencyOption,
-    DeviceOption,
-    EngineOption,
-    ModelOption,
-    ServerOption,
-    TableOption,
-    WorkersOption,
-    given_options,
-)
+from clinometer import api
+from clinometer.cli.options import READER_OPTIONS, TableOption, asks
 from clinometer.cli.tables import Console, check_place, plain_text, tell, write_table
 from clinometer.errors import InvalidInputError
+from clinometer.pipeline.options import Option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,89 +22,25 @@ if TYPE_CHECKING:
     from clinometer.readings.folder import FolderReadings
 
 
-def classify(
-    images: Annotated[list[str], typer.Argument(metavar="IMAGES", help="Image files, or folders of them.")],
-    labels: Annotated[
-        list[str],
-        typer.Option("--labels", "-l", help="The classes, separated by commas. Repeatable.", show_default=False),
-    ],
-    template: Annotated[str, typer.Option(help="The prompt of a class; {} is its label.")] = "{}",
-    model: ModelOption = "reference",
-    trials: Annotated[int, typer.Option(min=1, help="Noise samples an image takes at most.")] = 100,
-    all_trials: Annotated[
-        bool, typer.Option("--all-trials", help="Take them all, even where a class is beaten already.")
-    ] = False,
-    out: TableOption = None,
-    seed: Annotated[int, typer.Option(help="Timesteps and noise follow from it, and from the image.")] = 0,
-    batch_size: BatchSizeOption = None,
-    device: DeviceOption = "auto",
-    dtype: Annotated[str, typer.Option(help="float32, float16, bfloat16, or auto.")] = "auto",
-) -> None:
+@asks(api.classify_images)
+def classify(images: list[str], labels: list[str], *, out: TableOption = None, **asked: Any) -> None:
     """Classify images by how well a diffusion model denoises them under each label."""
-    from clinometer import api
     from clinometer.cli.console import LiveProgress
 
     check_place(out)
     with LiveProgress() as progress:
-        choices = api.classify_images(
-            images,
-            [label.strip() for line in labels for label in line.split(",") if label.strip()],
-            model=model,
-            template=template,
-            trials=trials,
-            seed=seed,
-            all_trials=all_trials,
-            batch_size=batch_size,
-            device=device,
-            dtype=dtype,
-            progress=progress,
-        )
+        names = [label.strip() for line in labels for label in line.split(",") if label.strip()]
+        choices = api.classify_images(images, names, **asked, progress=progress)
     print_choices(choices)
     write_table(choices, out)
     tell("tables", of="classify", tables={"choices": choices})
 
 
-def association_test(
-    tests: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TEST…", help="weat, weat/6, seat/6, ieat/age, a YAML file. [default: weat]"),
-    ] = None,
-    encoder: Annotated[
-        str,
-        typer.Option("--encoder", "-e", help="As of audit; or a text-only encoder, or a file of embeddings."),
-    ] = "reference",
-    images: Annotated[Path | None, typer.Option(help="A folder with a folder of pictures for each set.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="For .npy embeddings: the file with a label a line.")] = None,
-    sentences: Annotated[bool, typer.Option("--sentences", help="Put words into sentences (SEAT).")] = False,
-    unit: Annotated[str, typer.Option(help="With sentences, what is permuted: word or sentence.")] = "word",
-    alternative: Annotated[
-        str | None, typer.Option(help="greater, less or two-sided. [default: the test's, greater]")
-    ] = None,
-    ddof: Annotated[int, typer.Option(min=0, max=1, help="1 as in iEAT and sent-bias, 0 as in WEFE.")] = 1,
-    spread: Annotated[str, typer.Option(help="What the effect size divides by: union or pooled.")] = "union",
-    max_missing: Annotated[float, typer.Option(help="Share of a set that may be missing.")] = 0.2,
-    out: TableOption = None,
-    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
-    device: DeviceOption = "auto",
-) -> None:
+@asks(api.association_test)
+def association_test(*, out: TableOption = None, **asked: Any) -> None:
     """Run association tests (WEAT, SEAT, iEAT) on words, pictures or vectors of your own. Draws nothing."""
-    from clinometer import api
-
     check_place(out)
-    table = api.association_test(
-        tests or "weat",
-        encoder=encoder,
-        images=images,
-        labels=labels,
-        sentences=sentences,
-        unit=unit,  # type: ignore[arg-type]
-        alternative=alternative,  # type: ignore[arg-type]
-        ddof=ddof,
-        spread=spread,  # type: ignore[arg-type]
-        max_missing=max_missing,
-        seed=seed,
-        device=device,
-    )
+    table = api.association_test(**asked)
     print_tests(table)
     write_table(table, out)
     tell("tables", of="test", tables={"association tests": table})
@@ -224,81 +152,23 @@ def print_swatches(swatches: Iterable[Any]) -> None:
     tell("tables", of="models", tables={"Monk Skin Tone Scale": rows})
 
 
+@asks(api.read_run, api.read_images, also=READER_OPTIONS, without=("run", "folder"))
 def read(
     folder: Annotated[str, typer.Argument(metavar="FOLDER|RUN", help="A folder of pictures, or a run directory.")],
-    reader: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--reader",
-            "-r",
-            help="A directory or hub id of a classifier, VQA or vision-language model; openai:MODEL; or an encoder. Of "
-            "a run repeatable. [default: reference]",
-        ),
-    ] = None,
-    question: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--question",
-            "-q",
-            help="gender, age, monk, a YAML file with a question, or one of the suite's by its name. Of a run "
-            "repeatable. [default: gender, of a run what its suite asks]",
-        ),
-    ] = None,
-    truth: Annotated[
-        Path | None,
-        typer.Option(
-            help="A CSV file with the columns file and group: what some pictures show; for an open question file and "
-            "concept. [default of it: the folder that a picture lies in]"
-        ),
-    ] = None,
-    same_pictures: Annotated[
-        bool,
-        typer.Option("--same-pictures", help="The pictures of --truth were drawn at random from the folder's."),
-    ] = False,
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            "--encoder",
-            "-e",
-            help="With --truth: compares those pictures with the others by its vectors; of a run one of its encoders. "
-            "For an open question: puts answers together that mean the same.",
-        ),
-    ] = None,
-    threshold: Annotated[float, typer.Option(help="Mean cosine of such answers, in (0, 1].")] = 0.9,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where readings are kept. [default: readings/FOLDER]")
-    ] = None,
+    *,
+    reader: Sequence[str] = (),
+    question: Sequence[str] = (),
+    out: Path | None = None,
+    same_pictures: bool = False,
     table: Annotated[Path | None, typer.Option(help="Also write the table: .csv, .json, .parquet.")] = None,
-    batch_size: BatchSizeOption = None,
-    device: DeviceOption = "auto",
-    price: Annotated[float | None, typer.Option(help="What one answer costs, of a server.")] = None,
-    budget: Annotated[float | None, typer.Option(help="What the missing answers may cost.")] = None,
-    base_url: ServerOption = None,
-    concurrency: ConcurrencyOption = None,
-    requests_per_minute: Annotated[float | None, typer.Option(help="The pace. [default: the server's]")] = None,
-    check_drift: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Of a run: ask about so many pictures again before each part, and say whether the reader changes "
-            "meanwhile, as one behind an API may. [default: 0]",
-        ),
-    ] = 0,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Of a run: ask again what failed.")] = False,
-    engine: EngineOption = "local",
-    workers: WorkersOption = None,
+    **asked: Any,
 ) -> None:
     """Read what pictures show, and measure how often the reader errs. Draws nothing."""
-    from clinometer import api
     from clinometer.cli.console import LiveProgress
     from clinometer.runs import Directory
     from clinometer.runs.ledger import RECORD
 
     check_place(table)
-    options = given_options(
-        batch_size=batch_size, price=price, base_url=base_url, concurrency=concurrency,
-        requests_per_minute=requests_per_minute,
-    )  # fmt: skip
     if Directory(folder).exists(RECORD):
         if out is not None:
             raise InvalidInputError.unsupported("--out: the answers of a run are kept in it; leave --out out")
@@ -307,17 +177,15 @@ def read(
                 "--same-pictures: it is of a folder; label a run's own pictures by clinometer ratings"
             )
         with LiveProgress() as progress:
-            answers = api.read_run(
-                folder, reader=reader or "reference", question=question or (), budget=budget, device=device,
-                truth=truth, encoder=encoder, threshold=threshold, check_drift=check_drift,
-                retry_failed=retry_failed, engine=engine, workers=workers, progress=progress, **options,
-            )  # fmt: skip
+            answers = api.read_run(folder, reader=reader or "reference", question=question, **asked, progress=progress)
         _show_answers(folder, answers, table)
         return
-    if check_drift:
+    if asked["check_drift"]:
         raise InvalidInputError.unsupported(
             "--check-drift: it is of a run, whose pictures are read part by part; leave it out"
         )
+    for name in ("check_drift", "retry_failed", "engine", "workers"):  # which a folder has no use for
+        asked.pop(name, None)
     for option, values in (("reader", reader), ("question", question)):
         if values and len(values) > 1:
             raise InvalidInputError.too_many(
@@ -325,9 +193,8 @@ def read(
             )
     with LiveProgress() as progress:
         found = api.read_images(
-            folder, reader=(reader or ["reference"])[0], question=(question or ["gender"])[0], truth=truth, out=out,
-            same_pictures=same_pictures, budget=budget, progress=progress, device=device, encoder=encoder,
-            threshold=threshold, **options,
+            folder, reader=(reader or ["reference"])[0], question=(question or ["gender"])[0], out=out,
+            same_pictures=same_pictures, **asked, progress=progress,
         )  # fmt: skip
     if found.opened is None:
         print_readings(found)
@@ -343,7 +210,6 @@ def _show_answers(folder: str, answers: Mapping[str, pd.DataFrame], table: Path 
     """Print what readers said of a run, closed questions and open ones, and write all of it."""
     import pandas as pd
 
-    from clinometer import api
     from clinometer.cli.console import print_summary
 
     run = api.open_run(folder)
@@ -363,27 +229,24 @@ def _show_answers(folder: str, answers: Mapping[str, pd.DataFrame], table: Path 
         write_table(pd.concat([said.assign(reader=name) for name, said in answers.items()]), table)
 
 
+@asks(
+    api.write_questions,
+    also={
+        "price": Annotated[float | None, Option("What one concept's proposals cost, of a server.")],
+        "base_url": READER_OPTIONS["base_url"],
+        "concurrency": READER_OPTIONS["concurrency"],
+    },
+)
 def questions(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A built-in suite or a YAML file.")],
-    writer: Annotated[str, typer.Option(help="Who proposes them: openai:MODEL.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file, which must not be there yet.")] = Path(
-        "questions.yaml"
-    ),
-    concepts: Annotated[str | None, typer.Option(help="These concepts alone, separated by commas.")] = None,
-    most: Annotated[int, typer.Option(min=1, max=20, help="Questions a concept.")] = 3,
-    price: Annotated[float | None, typer.Option(help="What one concept's proposals cost, of a server.")] = None,
-    budget: Annotated[float | None, typer.Option(help="What all may cost.")] = None,
-    base_url: ServerOption = None,
-    concurrency: ConcurrencyOption = None,
+    suite: str,
+    *,
+    out: Path = Path("questions.yaml"),
+    concepts: str = "",
+    **asked: Any,
 ) -> None:
     """Let a language model propose questions about a suite's pictures, in a file for you to edit. Sends no picture."""
-    from clinometer import api
-
-    names = [name.strip() for name in (concepts or "").split(",") if name.strip()]
-    written = api.write_questions(
-        suite, writer=writer, out=out, concepts=names, most=most, budget=budget,
-        **given_options(price=price, base_url=base_url, concurrency=concurrency),
-    )  # fmt: skip
+    names = [name.strip() for name in concepts.split(",") if name.strip()]
+    written = api.write_questions(suite, out=out, concepts=names, **asked)
     table = Table("question", "kind", "text", "proposed for")
     for spec in written.questions:
         count = len(written.proposed_for[spec.name])

@@ -1,178 +1,206 @@
-"""Options that commands share, and those of single adapters, each declared once.
+"""What makes commands of the functions of ``clinometer.api``, and the options that are the command line's alone.
 
-What an adapter takes is passed on as it is, so that an adapter without it names it.
+A command has the options that its function declares, see :func:`asks`. What an adapter takes is passed on as it is, so
+that an adapter without it names it.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import wraps
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args, get_origin
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal, get_origin, get_type_hints
 
 import typer
-from pydantic.fields import FieldInfo
 
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.request import SERVERS, AuditRequest, fields_in_order, flag_of, told_default
+from clinometer.pipeline.options import Argument, Option, default_in_words, option_in, parts_of
+from clinometer.pipeline.request import SERVERS, option_of
 
 PANEL = "Options of diffusers models"
 
 
-def _option(*names: str, help: str, **more: Any) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=PANEL, **more)
+_of_diffusers = partial(Option, panel=PANEL)
+_of_server = partial(Option, panel=SERVERS)
 
 
-def _paid(*names: str, help: str, **more: Any) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=SERVERS, **more)
+def _typed_option(name: str, annotation: Any, option: Option, default: Any) -> inspect.Parameter:
+    """Make of a declared option the parameter of a command that Typer reads: its names, type, default, help, limits.
+
+    What the function reads further, such as names separated by commas, is left as text.
+    """
+    if option.kind is not None:
+        kind = option.kind
+    elif option.is_repeatable:
+        kind = list[str]
+    else:
+        parts = list(parts_of(annotation))
+        as_text = str in parts or Any in parts or any(get_origin(part) is Literal for part in parts)
+        kind = str if as_text else next(each for each in (bool, int, float) if each in parts)
+    help = option.help
+    if option.several is not None:
+        help += " Repeatable." if option.several is str else " Several by commas."
+    if default is not inspect.Parameter.empty and (option.default or option.is_repeatable):
+        help += default_in_words(option, default if option.several else None)
+        default = None
+    if isinstance(option, Argument):
+        declared = typer.Argument(help=help, metavar=option.metavar)
+    else:
+        names = [option.name or f"--{(option.key or name).replace('_', '-')}", *filter(None, [option.short])]
+        least = None if option.is_repeatable else option.least
+        declared = typer.Option(
+            *names, help=help, metavar=option.metavar, rich_help_panel=option.panel, min=least, max=option.most,
+            show_default=default is not inspect.Parameter.empty,
+        )  # fmt: skip
+    return inspect.Parameter(
+        option.key or name, inspect.Parameter.KEYWORD_ONLY, default=default,
+        annotation=Annotated[kind | None if default is None else kind, declared],
+    )  # fmt: skip
 
 
-def is_repeatable(field: FieldInfo) -> bool:
-    """Return whether an option may be given again and again."""
-    return flag_of(field).many or flag_of(field).several is not None
+def asks(
+    *functions: Callable[..., Any],
+    without: Collection[str] = (),
+    optional: Collection[str] = (),
+    also: Mapping[str, Any] = MappingProxyType({}),
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command with the options that functions of ``clinometer.api`` declare.
+
+    The command gets those that were given, by the names of the function's parameters; where one was not given, the
+    function's own default applies. Parameters that the command annotates with an option of Typer are its own, and come
+    after these.
+
+    Parameters
+    ----------
+    without : options that the command does not have.
+    optional : what a function needs and the command can do without.
+    also : further options that are declared likewise, by name; the default of each is None.
+    """
+    derived: dict[str, inspect.Parameter] = {}
+    none_by_default = set()
+    declared = [
+        (name, function.__annotations__[name], parameter.default)
+        for function in functions
+        for name, parameter in inspect.signature(function).parameters.items()
+    ]
+    for name, annotation, default in [*declared, *((name, annotation, None) for name, annotation in also.items())]:
+        option = option_in(annotation)
+        if option is not None and option.typed and name not in (*derived, *without):
+            derived[name] = _typed_option(name, annotation, option, None if name in optional else default)
+            if default is None and name not in also:
+                none_by_default.add(name)
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        own = [
+            each.replace(annotation=hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY)
+            for each in inspect.signature(command).parameters.values()
+            if get_origin(hints[each.name]) is Annotated
+        ]
+        taken = {name: each for name, each in derived.items() if name not in {one.name for one in own}}
+
+        @wraps(command)
+        def asking(**values: Any) -> None:
+            for name, each in taken.items():
+                value = values.pop(each.name)
+                if value not in (None, []):
+                    values[name] = value
+                elif name in none_by_default:
+                    values[name] = None
+            command(**values)
+
+        asking.__signature__ = inspect.Signature([*taken.values(), *own])  # type: ignore[attr-defined]
+        asking.__annotations__ = {each.name: each.annotation for each in (*taken.values(), *own)}
+        return asking
+
+    return decorate
 
 
-def option_of(name: str) -> Any:
-    """Make an option for Typer of a field of a request: its names, its help, its limit."""
-    field = AuditRequest.model_fields[name]
-    flag, metadata = flag_of(field), [*field.metadata]
-    for part in _parts_of(field.annotation):
-        metadata += part.metadata if isinstance(part, FieldInfo) else []
-    least = next((limit.ge for limit in metadata if hasattr(limit, "ge")), None)
-    more = {"Repeatable.": flag.several is str, "Several by commas.": flag.several in (int, float)}
-    told = " ".join([str(field.description), *(words for words, said in more.items() if said)])
-    if flag.default or is_repeatable(field):
-        told += told_default(field)
-    names = [flag.name or f"--{name.replace('_', '-')}", *filter(None, (flag.short,))]
-    return typer.Option(*names, help=told, rich_help_panel=flag.panel, min=None if is_repeatable(field) else least)
-
-
-def _kind_of(field: FieldInfo) -> Any:
-    """Find how Typer reads an option: what a request reads further is left as text."""
-    if is_repeatable(field):
-        return list[str] | None
-    parts = list(_parts_of(field.annotation))
-    as_text = str in parts or Any in parts or any(get_origin(part) is Literal for part in parts)
-    kind: Any = str if as_text else next(each for each in (bool, int, float) if each in parts)
-    return kind if field.default is not None else kind | None
-
-
-def _parts_of(annotation: Any) -> Iterator[Any]:
-    """Go through a type and all that it is made of, limits too."""
-    yield annotation
-    for part in get_args(annotation) if get_origin(annotation) is not Literal else ():
-        yield from _parts_of(part)
-
-
-ModelConfigOption = Annotated[
-    str | None, _option(help="For a single safetensors file, the pipeline whose configuration it takes.")
-]
-PriceOption = Annotated[float | None, _paid(help="What one image costs at these settings, by the server's list.")]
-BaseUrlOption = Annotated[str | None, _paid(help="The server. [default: OpenAI's, or OPENAI_BASE_URL]")]
 MODEL_OPTIONS: Final[dict[str, Any]] = {
-    "height": Annotated[int | None, _option(help="Height in pixels. [default: the model's]")],
-    "width": Annotated[int | None, _option(help="Width in pixels. [default: the model's]")],
-    "negative_prompt": Annotated[str | None, _option(help="What guidance steers away from.")],
-    "scheduler": Annotated[str | None, _option(help="A scheduler class of diffusers. [default: the model's]")],
-    "prior_steps": Annotated[int | None, _option(help="Steps of a model's prior. [default: the model's]")],
+    "height": Annotated[int | None, _of_diffusers("Height in pixels.", default="the model's")],
+    "width": Annotated[int | None, _of_diffusers("Width in pixels.", default="the model's")],
+    "negative_prompt": Annotated[str | None, _of_diffusers("What guidance steers away from.")],
+    "scheduler": Annotated[str | None, _of_diffusers("A scheduler class of diffusers.", default="the model's")],
+    "prior_steps": Annotated[int | None, _of_diffusers("Steps of a model's prior.", default="the model's")],
     "prior_guidance_scale": Annotated[
-        float | None, _option("--prior-guidance", help="Guidance of a model's prior. [default: the model's]")
+        float | None, _of_diffusers("Guidance of a model's prior.", default="the model's", name="--prior-guidance")
     ],
-    "edit_steps": Annotated[int | None, _option(help="Denoising steps of edits. [default: those of drawing]")],
+    "edit_steps": Annotated[int | None, _of_diffusers("Denoising steps of edits.", default="those of drawing")],
     "edit_guidance_scale": Annotated[
-        float | None, _option("--edit-guidance", help="Guidance of edits. [default: that of drawing]")
+        float | None, _of_diffusers("Guidance of edits.", default="that of drawing", name="--edit-guidance")
     ],
-    "model_config": ModelConfigOption,
+    "model_config": Annotated[
+        str | None, _of_diffusers("For a single safetensors file, the pipeline whose configuration it takes.")
+    ],
     "lora": Annotated[
         list[str] | None,
-        _option(help="A LoRA to merge: a safetensors file, a directory or a hub id. Repeatable; none is without."),
+        _of_diffusers(
+            "A LoRA to merge: a safetensors file, a directory or a hub id. Repeatable; none is without.", many=True
+        ),
     ],
     "mitigation": Annotated[
         str | None,
-        _option(
-            help="What `clinometer mitigate` wrote, for any model. [default: of the pipeline's directory]; or none."
+        _of_diffusers(
+            "What `clinometer mitigate` wrote, for any model. [default: of the pipeline's directory]; or none."
         ),
     ],
-    "lora_scale": Annotated[float | None, _option(help="How strongly. [default: 1]")],
+    "lora_scale": Annotated[float | None, _of_diffusers("How strongly.", default="1")],
     "lora_partly": Annotated[
-        bool | None, _option("--lora-partly", help="Merge a LoRA of which few weights find a place in the model.")
+        bool | None, _of_diffusers("Merge a LoRA of which few weights find a place in the model.")
     ],
     "safety_checker": Annotated[
-        str | None, _option(help="keep, mark or off: the pipeline's own checker. [default: keep]")
+        str | None, _of_diffusers("keep, mark or off: the pipeline's own checker.", default="keep")
     ],
-    "variant": Annotated[str | None, _option(help="A variant of the weight files, such as fp16.")],
-    "device_map": Annotated[str | None, _option(help="Share the model out over devices: balanced.")],
-    "offload": Annotated[str | None, _option(help="model or sequential: keep in the CPU's memory what is not in use.")],
-    "compile": Annotated[bool | None, _option("--compile", help="Compile the network; the first batch takes minutes.")],
-    "vae_tiling": Annotated[bool | None, _option("--vae-tiling", help="Decode large images in tiles.")],
+    "variant": Annotated[str | None, _of_diffusers("A variant of the weight files, such as fp16.")],
+    "device_map": Annotated[str | None, _of_diffusers("Share the model out over devices: balanced.")],
+    "offload": Annotated[
+        str | None, _of_diffusers("model or sequential: keep in the CPU's memory what is not in use.")
+    ],
+    "compile": Annotated[bool | None, _of_diffusers("Compile the network; the first batch takes minutes.")],
+    "vae_tiling": Annotated[bool | None, _of_diffusers("Decode large images in tiles.")],
     "trust_remote_code": Annotated[
-        str | None, _option(help="The model's own name, if the code in its repository may run.")
+        str | None, _of_diffusers("The model's own name, if the code in its repository may run.")
     ],
-    "price": PriceOption,
-    "base_url": BaseUrlOption,
+    "price": Annotated[float | None, _of_server("What one image costs at these settings, by the server's list.")],
+    "base_url": Annotated[str | None, _of_server("The server.", default="OpenAI's, or OPENAI_BASE_URL")],
     "trusted_host": Annotated[
         list[str] | None,
-        _paid(help="A host besides the server's that redirects and private addresses may lead to. Repeatable."),
+        _of_server(
+            "A host besides the server's that redirects and private addresses may lead to. Repeatable.", many=True
+        ),
     ],
-    "quality": Annotated[str | None, _paid(help="As the server names it.")],
-    "system_prompt": Annotated[str | None, _paid(help="What a model that draws within a chat is told beforehand.")],
+    "quality": Annotated[str | None, _of_server("As the server names it.")],
+    "system_prompt": Annotated[str | None, _of_server("What a model that draws within a chat is told beforehand.")],
     "rewriter": Annotated[
-        str | None, _paid(help="A chat model on the same server that rewrites every prompt. [default: none]")
+        str | None, _of_server("A chat model on the same server that rewrites every prompt.", default="none")
     ],
-    "rewriter_prompt": Annotated[str | None, _paid(help="What the rewriter is told. [default: to be vivid]")],
-    "send_seed": Annotated[bool | None, _paid("--send-seed", help="Send each image's seed, to servers that take one.")],
-    "concurrency": Annotated[int | None, _paid(min=1, help="Requests at once. [default: 4]")],
-    "requests_per_minute": Annotated[float | None, _paid(help="The pace. [default: the server's]")],
+    "rewriter_prompt": Annotated[str | None, _of_server("What the rewriter is told.", default="to be vivid")],
+    "send_seed": Annotated[bool | None, _of_server("Send each image's seed, to servers that take one.")],
+    "concurrency": Annotated[int | None, _of_server("Requests at once.", default="4", least=1)],
+    "requests_per_minute": Annotated[float | None, _of_server("The pace.", default="the server's")],
 }
 """What the adapters of models take beside what every audit has, by their names in Python, in the order of ``--help``.
 
 ``lora`` may have several values, which are a sweep.
 """
 
-ModelOption = Annotated[
-    str,
-    typer.Option("--model", "-m", help="'reference', a pipeline directory, a safetensors file, or a hub id."),
-]
-ENCODER_HELP = (
-    "'reference', NAME/PRETRAINED of open_clip (RN50/openai), a directory, a hub id, or openai-clip-six. Repeatable."
-)
-AddedEncoderOption = Annotated[list[str] | None, typer.Option("--encoder", "-e", help=f"Added first: {ENCODER_HELP}")]
-ManifestOption = Annotated[
-    Path | None, typer.Option(help="The manifest. [default: manifest or metadata, .csv or .jsonl]")
-]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run directory.")]
 TableOption = Annotated[Path | None, typer.Option("--out", "-o", help="Also write the table: .csv, .json, .parquet.")]
-ServerOption = Annotated[str | None, typer.Option(help="The server. [default: OpenAI's, or OPENAI_BASE_URL]")]
-ConcurrencyOption = Annotated[int | None, typer.Option(min=1, help="Requests at once. [default: 4]")]
-BatchSizeOption = Annotated[int | None, option_of("batch_size")]
-DeviceOption = Annotated[str, option_of("device")]
-EngineOption = Annotated[str, option_of("engine")]
-WorkersOption = Annotated[int | None, option_of("workers")]
-RetryFailedOption = Annotated[bool, option_of("retry_failed")]
-ResamplesOption = Annotated[int, option_of("resamples")]
-ReportOption = Annotated[bool, option_of("report")]
-ReferenceOption = Annotated[str | None, option_of("reference")]
+READER_OPTIONS: Final[dict[str, Any]] = {
+    "batch_size": Annotated[int | None, option_of("batch_size")],
+    "price": Annotated[float | None, Option("What one answer costs, of a server.")],
+    "base_url": Annotated[str | None, Option("The server.", default="OpenAI's, or OPENAI_BASE_URL")],
+    "concurrency": Annotated[int | None, Option("Requests at once.", default="4", least=1)],
+    "requests_per_minute": Annotated[float | None, Option("The pace.", default="the server's")],
+}
+"""What the adapters of readers take, by their names in Python."""
 
 
 def given_options(**options: Any) -> dict[str, Any]:
     """Keep the options that the user gave."""
     return {name: value for name, value in options.items() if value is not None and value is not False}
-
-
-def request_parameters() -> dict[str, inspect.Parameter]:
-    """Make the options of the command line that an audit has by its request."""
-    return {
-        name: inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None if is_repeatable(field) else field.default,
-            annotation=Annotated[_kind_of(field), option_of(name)],
-        )
-        for name, field in fields_in_order().items()
-        if flag_of(field).typed
-    }
 
 
 def _known_trackers(targets: list[str] | None) -> list[str]:
@@ -192,47 +220,6 @@ LogToOption = Annotated[
         help="Also send numbers, pictures and report to mlflow, wandb, trackio or tensorboard. Repeatable.",
     ),
 ]
-
-
-DRY_RUN_HELP: Final = "Load the model, say what the audit asks and what it costs, show the first request, and end."
-OF_AN_AUDIT: Final[dict[str, tuple[Any, Any]]] = {
-    "log_to": (LogToOption, None),
-    "dry_run": (Annotated[bool, typer.Option("--dry-run", help=DRY_RUN_HELP)], False),
-}
-"""Options of an audit that are none of its request, with their defaults."""
-
-
-def with_options_of_an_audit(
-    own: Mapping[str, tuple[Any, Any]], without: Collection[str] = ()
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a command with the options of an audit and of models, of which it gets what was given.
-
-    Parameters
-    ----------
-    own : its own options, each with its default, by their names; the command gets them by name.
-    without : options of an audit that it does not have.
-    """
-    parameters = request_parameters()
-    for name, annotation in MODEL_OPTIONS.items():
-        parameters[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-    parameters = {name: each for name, each in parameters.items() if name not in without}
-    for name, (annotation, default) in own.items():
-        parameters[name] = inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-        )
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def with_options(**values: Any) -> None:
-            of_model = given_options(**{name: values.pop(name) for name in MODEL_OPTIONS if name in values})
-            more = {name: values.pop(name) for name in own}
-            command(values, of_model, **more)
-
-        with_options.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-        with_options.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
-        return with_options
-
-    return decorate
 
 
 def refuse_repeated(context: Any, words: Sequence[str]) -> None:

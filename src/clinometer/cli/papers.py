@@ -8,71 +8,46 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from clinometer import api
 from clinometer._messages import first_and_more
-from clinometer.cli.options import (
-    DeviceOption,
-    EngineOption,
-    ResamplesOption,
-    RetryFailedOption,
-    WorkersOption,
-    given_options,
-    option_of,
-)
+from clinometer.cli.options import asks, given_options
 from clinometer.cli.tables import Console, plain_text, tell, text_table
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.request import RESAMPLES
+from clinometer.pipeline.request import AuditRequest
 
 if TYPE_CHECKING:
     from clinometer.papers.planning import Needs, RunNeeds
     from clinometer.papers.record import Reproduction
 
+OF_RUNS: Final = AuditRequest.model_fields.keys() - {
+    "encoder", "portraits", "budget", "resamples", "device", "engine", "workers", "retry_failed", "out",
+}  # fmt: skip
+"""Options of an audit that the papers themselves prescribe."""
 
+
+@asks(api.reproduce, api.audit, without=OF_RUNS)
 def reproduce(
-    papers: Annotated[
-        list[str],
-        typer.Argument(metavar="PAPER…", help="mcas, internal-bias, xmcas, t2iat, downstream, prompting, or all."),
-    ],
-    out: Annotated[str, typer.Option("--out", "-o", help="The directory. What is finished in it is kept.")],
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            "-m",
-            help="As of audit; repeatable. On reference a paper is rehearsed, in words that the model knows. "
-            "[default: reference]",
-        ),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Few images, and every page says so.")] = False,
+    papers: list[str],
+    out: str,
+    *,
+    models: Sequence[str] = ("reference",),
+    quick: bool = False,
+    pictures: str | None = None,
+    engine: str = "local",
+    workers: int | None = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Load the models, say what it takes, and end. Draws nothing.")
     ] = False,
-    encoder: Annotated[list[str] | None, option_of("encoder")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Every image's noise follows from it.")] = 0,
-    portraits: Annotated[str | None, option_of("portraits")] = None,
-    pictures: Annotated[
-        str | None,
-        typer.Option(
-            help="A folder of labelled pictures with pictures.csv, for the paper prompting, which draws none."
-        ),
-    ] = None,
-    budget: Annotated[float | None, option_of("budget")] = None,
-    resamples: ResamplesOption = RESAMPLES,
-    device: DeviceOption = "auto",
-    engine: EngineOption = "local",
-    workers: WorkersOption = None,
-    retry_failed: RetryFailedOption = False,
+    **options: Any,
 ) -> None:
     """Reproduce papers: every run that one takes, and a page with its tables and figures beside what was measured."""
-    from clinometer import api
     from clinometer.cli.console import LiveProgress
     from clinometer.papers.reproduction import require_finished
 
-    models = model or ["reference"]
     if twice := next((name for place, name in enumerate(models) if name in models[:place]), None):
         raise InvalidInputError.duplicate(f"--model: found {twice} twice; leave one out")
-    options = given_options(
-        encoder=encoder, portraits=portraits, budget=budget, retry_failed=retry_failed or None
-    ) | {"seed": seed, "resamples": resamples, "device": device}  # fmt: skip
+    options = given_options(**options, seed=seed)  # what is not asked for is not recorded
     if dry_run:
         needs = api.plan_reproduction(papers, out, models=models, quick=quick, pictures=pictures, **options)
         print_needs(needs)

@@ -64,7 +64,7 @@ def print_place(out: str | None) -> None:
 NAMES = ("category", "concept", "group", "setting")
 
 
-def hold_against_paper(run: Run, paper: str, models: Sequence[str], out: Path | None) -> None:
+def print_paper_tables(run: Run, paper: str, models: Sequence[str], out: Path | None) -> None:
     """Print a paper's tables beside the run's numbers, and write them."""
     check_place(out)
     cells = api.paper_table(run, paper, models=models)

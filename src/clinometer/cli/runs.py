@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from clinometer import api
 from clinometer._messages import printable
-from clinometer.cli.options import (
-    ENCODER_HELP,
-    AddedEncoderOption,
-    DeviceOption,
-    EngineOption,
-    LogToOption,
-    ManifestOption,
-    ReferenceOption,
-    ReportOption,
-    ResamplesOption,
-    RunArgument,
-    WorkersOption,
-    given_options,
-    refuse_without,
-)
+from clinometer.cli.options import LogToOption, asks, given_options, refuse_without
 from clinometer.cli.tables import (
     Console,
     check_place,
@@ -34,153 +22,65 @@ from clinometer.cli.tables import (
     write_table,
 )
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.request import RESAMPLES
 
 if TYPE_CHECKING:
     from clinometer.exports.board import Paper
 
-ModelFolderOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="FOLDER",
-        help="The folder of the model's files: the statement is about them, by the digest that OpenSSF model-signing "
-        "signs. [default: it is about the run]",
-    ),
-]
 
-RegistrationOption = Annotated[
-    Path | None,
-    typer.Option(help="The registration that the run was drawn under; the journal lies beside it."),
-]
-
-
-def score(
-    run: RunArgument,
-    encoder: AddedEncoderOption = None,
-    drop_encoder: Annotated[
-        list[str] | None,
-        typer.Option("--drop-encoder", help="Left out of the scores from now on; its vectors stay. Repeatable."),
-    ] = None,
-    suite_option: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A setting of the suite that scoring alone reads, from now on: margin=0.2. run.json keeps the old "
-            "value too, and the report shows both. Repeatable."
-        ),
-    ] = None,
-    resamples: Annotated[
-        int | None,
-        typer.Option(
-            min=19, help="Resamples that intervals and tests are computed from, from now on. [default: as before]"
-        ),
-    ] = None,
-    verdict_reader: Annotated[
-        str | None,
-        typer.Option(help="The reader by whose answers concepts are judged from now on; '' for the best-calibrated."),
-    ] = None,
-    reference: ReferenceOption = None,
-    device: DeviceOption = "auto",
-    engine: EngineOption = "local",
-    workers: WorkersOption = None,
-    log_to: LogToOption = None,
-) -> None:
+@asks(api.score_run)
+def score(path: str, *, log_to: LogToOption = None, **asked: Any) -> None:
     """Score a run anew, with more encoders if given, or fewer. Draws nothing."""
-    from clinometer import api
     from clinometer.cli.console import LiveProgress, print_summary, send_to
 
     with LiveProgress() as progress:
-        api.score_run(
-            run,
-            encoder=encoder or (),
-            drop_encoder=drop_encoder or (),
-            suite_options=suite_option or (),
-            reference=reference,
-            resamples=resamples,
-            verdict_reader=verdict_reader,
-            device=device,
-            engine=engine,
-            workers=workers,
-            progress=progress,
-        )
-    print_summary(scored := api.open_run(run))
+        api.score_run(path, **asked, progress=progress)
+    print_summary(scored := api.open_run(path))
     tell(scored)
     send_to(log_to, scored)
 
 
+@asks(api.trace_run)
 def trace(
-    run: RunArgument,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="What drew the run. [default: the model of its name]")
-    ] = None,
-    encoder: Annotated[
-        list[str] | None,
-        typer.Option("--encoder", "-e", help="Which of the run's encoders look. Repeatable. [default: all]"),
-    ] = None,
-    steps: Annotated[
-        str | None, typer.Option(help="So many steps, some by number as in 1,5,10, or all. [default: 6, evenly spread]")
-    ] = None,
-    decoder: Annotated[
-        str | None, typer.Option(help="A tiny decoder (diffusers' AutoencoderTiny) for speed: a directory or a hub id.")
-    ] = None,
-    latents: Annotated[bool, typer.Option("--latents", help="Store the latents of these steps, too.")] = False,
+    run: str,
+    *,
     lora: Annotated[str | None, typer.Option(help="The LoRA that the run was begun with.")] = None,
     lora_scale: Annotated[float | None, typer.Option(help="And how strongly it was merged.")] = None,
     lora_partly: Annotated[
         bool, typer.Option("--lora-partly", help="Merge a LoRA of which few weights find a place, as the run did.")
     ] = False,
     scheduler: Annotated[str | None, typer.Option(help="The scheduler that the run was begun with.")] = None,
-    device: DeviceOption = "auto",
+    **asked: Any,
 ) -> None:
     """Draw a run's images again, and say from which step on they lean. They stay as they are."""
-    from clinometer import api
     from clinometer.cli.console import LiveProgress, print_summary
 
+    options = given_options(lora=lora, lora_scale=lora_scale, lora_partly=lora_partly, scheduler=scheduler)
     with LiveProgress() as progress:
-        api.trace_run(
-            run,
-            model=model,
-            encoder=encoder or (),
-            model_options=given_options(lora=lora, lora_scale=lora_scale, lora_partly=lora_partly, scheduler=scheduler),
-            steps=steps,
-            decoder=decoder,
-            latents=latents,
-            device=device,
-            progress=progress,
-        )
+        api.trace_run(run, **asked, model_options=options, progress=progress)
     print_summary(traced := api.open_run(run))
     tell(traced)
 
 
+@asks(api.paper_table, optional=("paper",))
 def report(
-    run: RunArgument,
-    paper: Annotated[
-        str | None,
-        typer.Option(
-            help="Instead, hold the run against the tables that a paper prints: mcas, internal-bias, xmcas, t2iat or "
-            "downstream."
-        ),
-    ] = None,
-    paper_model: Annotated[
-        list[str] | None,
-        typer.Option(help="The paper's model that is shown, such as dalle-2. Repeatable. [default: all]"),
-    ] = None,
+    run: str,
+    *,
+    paper: str | None = None,
+    models: Sequence[str] = (),
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Where that table is written. [default: RUN/paper-NAME.csv]")
     ] = None,
 ) -> None:
     """Write the report of a run anew, or hold the run against a paper's tables."""
-    from clinometer import api
     from clinometer.cli.console import print_report_place
-    from clinometer.cli.results import hold_against_paper
+    from clinometer.cli.results import print_paper_tables
     from clinometer.pipeline.results import write_report
 
     opened = api.open_run(run)
     if paper is not None:
-        hold_against_paper(opened, paper, paper_model or (), out)
+        print_paper_tables(opened, paper, models, out)
         return
-    refuse_without(paper_model=paper_model, out=out, needs="paper")
+    refuse_without(paper_model=list(models) or None, out=out, needs="paper")
     if opened.unchecked:
         echo(f"{run}: {opened.unchecked}.")
     damages = write_report(opened)
@@ -190,45 +90,25 @@ def report(
     tell("files", of="report", place=opened.directory.shown, files=["report.html"], remarks=damages)
 
 
+@asks(api.verify_run, api.review_registration, optional=("registration",))
 def verify(
-    run: RunArgument,
-    recompute: Annotated[
-        bool,
-        typer.Option(
-            "--recompute", help="Also compute every number anew from the vectors, and say which differ. Writes nothing."
-        ),
-    ] = False,
-    evidence: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also hold the run against a file: assessment-results.json or statement.json of an export, or the "
-            "ML-BOM of a card. What it says is derived again."
-        ),
-    ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="The run that a record's findings are differences from, where they are.")
-    ] = None,
-    model: ModelFolderOption = None,
-    registration: RegistrationOption = None,
+    run: str, *, evidence: Path | None = None, registration: Path | None = None, recompute: bool = False, **asked: Any
 ) -> None:
     """Read every file of a run and say which are not as they were written. Status 2 if any is not.
 
     With --registration also what was changed since it was registered, how often it was tried and what was left out:
     status 1 if anything was changed.
     """
-    from clinometer import api
     from clinometer.cli.console import LiveProgress
     from clinometer.runs.verification import unfinished, unlisted
 
     if evidence is None:
-        refuse_without(needs="evidence", baseline=baseline, model=model)
+        refuse_without(needs="evidence", **asked)
     opened = api.open_run(run)
     if opened.unchecked:
         echo(f"{run}: {opened.unchecked}.")
     with LiveProgress() as progress:
-        verified = api.verify_run(
-            opened, recompute=recompute, evidence=evidence, baseline=baseline, model=model, progress=progress
-        )
+        verified = api.verify_run(opened, recompute=recompute, evidence=evidence, **asked, progress=progress)
     unknown = [] if opened.unchecked else unlisted(opened)
     if opened.unchecked:
         echo(f"{verified} files can be read; nothing tells whether they are those that were written.")
@@ -254,15 +134,9 @@ def verify(
     raise typer.Exit(1 if reviewed is not None and reviewed.changes else 0)
 
 
-def compare(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN…", help="Two or more runs of one suite.")],
-    out: Annotated[
-        str | None, typer.Option("--out", "-o", help="A directory for comparison.html and comparison.csv.")
-    ] = None,
-    log_to: LogToOption = None,
-) -> None:
+@asks(api.compare)
+def compare(runs: list[str], *, out: str | None = None, log_to: LogToOption = None) -> None:
     """Compare finished runs with the first of them: which leans more, and by how much."""
-    from clinometer import api
     from clinometer.cli.console import send_to
     from clinometer.cli.results import print_comparisons, print_place
 
@@ -273,15 +147,13 @@ def compare(
     send_to(log_to, compared)
 
 
+@asks(api.gate)
 def gate(
-    run: RunArgument,
-    policy: Annotated[
-        Path | None, typer.Option("--policy", "-p", help="A YAML file with rules; see docs/gates.md.")
-    ] = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option(help="The run that a difference is taken from, such as the last release."),
-    ] = None,
+    run: str,
+    *,
+    policy: Path | None = None,
+    baseline: str | None = None,
+    history: str | None = None,
     metric: Annotated[
         str | None, typer.Option(help="In place of a policy, one rule: the metric whose numbers have a limit.")
     ] = None,
@@ -293,19 +165,8 @@ def gate(
         float | None,
         typer.Option(help="In place of a metric and limits: the smallest share over the largest is at least this."),
     ] = None,
-    history: Annotated[
-        str | None,
-        typer.Option(
-            help="A folder of earlier runs that were accepted. Rules against the history, and --metric, hold the "
-            "change from these to limits. Without rules: whether the main numbers have changed."
-        ),
-    ] = None,
-    last: Annotated[int | None, typer.Option(help="How many of these, the latest. [default: 40]")] = None,
     allow_undecided: Annotated[
         bool, typer.Option("--allow-undecided", help="Status 0 where nothing is shown to be broken.")
-    ] = False,
-    unchecked: Annotated[
-        bool, typer.Option("--unchecked", help="Hold a run without checksums to limits all the same.")
     ] = False,
     out: Annotated[
         Path | None,
@@ -327,24 +188,24 @@ def gate(
             help="Also add a summary in Markdown to a file. [default: what GITHUB_STEP_SUMMARY names, if anything]",
         ),
     ] = None,
+    **asked: Any,
 ) -> None:
     """Check a finished run against limits: status 0 if all hold, 1 if one is broken, 3 if one is undecided."""
-    from clinometer import api
     from clinometer.cli.results import STATUS, print_gate
     from clinometer.gates import policy_from_mapping
     from clinometer.gates.telling import explanations, junit, markdown
 
-    asked = given_options(
+    rule = given_options(
         metric=metric, component=component, within=within, at_least=at_least, at_most=at_most, four_fifths=four_fifths
     )
-    if policy is not None and asked:
-        option = next(iter(asked)).replace("_", "-")
+    if policy is not None and rule:
+        option = next(iter(rule)).replace("_", "-")
         raise InvalidInputError.conflict(
             f"--{option}: a policy is given, too; put the limit there, or leave --policy out"
         )
-    if last is not None and history is None:
+    if "last" in asked and history is None:
         raise InvalidInputError.missing("--last: there is no --history to take runs from")
-    if policy is None and not asked and history is None:
+    if policy is None and not rule and history is None:
         raise InvalidInputError.missing(
             "gate: no limit is given; give --policy FILE, or --metric mcas --component image_part --within 0.25"
         )
@@ -352,13 +213,10 @@ def gate(
     for option, file in (("--out", out), ("--junit", junit_file), ("--summary", summary)):
         if file is not None:
             require_other_place(file, run, baseline, policy, history, option=option)
-    if asked and history is not None:
-        asked["against"] = "history"
-    judged = api.gate(
-        run,
-        policy or (policy_from_mapping({"rules": [asked]}, source="gate") if asked else None),
-        baseline=baseline, history=history, unchecked=unchecked, **({} if last is None else {"last": last}),
-    )  # fmt: skip
+    if rule and history is not None:
+        rule["against"] = "history"
+    of_rule = policy_from_mapping({"rules": [rule]}, source="gate") if rule else None
+    judged = api.gate(run, policy or of_rule, baseline=baseline, history=history, **asked)
     print_gate(judged, explain=explain)
     write_table(judged.table, out, judged.as_mapping())
     write_file(junit_file, "--junit", junit(judged, allow_undecided=allow_undecided))
@@ -368,134 +226,39 @@ def gate(
     raise typer.Exit(status)
 
 
-def import_(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="Finished images and a manifest (CSV or JSON lines).")
-    ] = None,
-    counts: Annotated[
-        Path | None,
-        typer.Option(
-            help="In place of images, a CSV file of how many there are: concept, group, n and, where something was "
-            "varied, setting. Rows of the group 'discarded' count images that are of no group.",
-        ),
-    ] = None,
-    suite: Annotated[
-        str | None, typer.Option("--suite", "-s", help="The suite that the images answer. [default: mcas]")
-    ] = None,
-    manifest: ManifestOption = None,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="Run directory. [default: runs/NAME-SUITE]")] = None,
-    name: Annotated[str | None, typer.Option(help="What made the images. [default: the folder's name]")] = None,
-    max_pixels: Annotated[
-        int, typer.Option(min=1, help="Larger images are not read: a small file can unfold to fill the memory.")
-    ] = 40_000_000,
-    encoder: Annotated[
-        list[str] | None, typer.Option("--encoder", "-e", help=f"For images, needed: {ENCODER_HELP}")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
-    resamples: ResamplesOption = RESAMPLES,
-    report: ReportOption = True,
-    reference: ReferenceOption = None,
-    device: DeviceOption = "auto",
-    engine: EngineOption = "local",
-    workers: WorkersOption = None,
-) -> None:
+@asks(api.import_counts, api.import_images, optional=("folder", "file"))
+def import_(folder: Path | None = None, *, file: Path | None = None, **asked: Any) -> None:
     """Audit finished images instead of a model, or counts of them."""
-    from clinometer import api
     from clinometer.cli.console import LiveProgress, print_summary
 
-    if counts is not None:
-        images = given_options(suite=suite, manifest=manifest, encoder=encoder, workers=workers)
+    if file is not None:
+        images = [name for name in ("suite", "manifest", "encoder", "workers") if asked.get(name) is not None]
         if folder is not None or images:
-            found = "a folder" if folder is not None else f"--{next(iter(images))}"
+            found = "a folder" if folder is not None else f"--{images[0]}"
             raise InvalidInputError.conflict(f"--counts: found {found} too; counts have no images, so leave it out")
-        print_summary(counted := api.import_counts(counts, out, name=name, report=report, reference=reference))
+        taken = {name: asked[name] for name in ("out", "name", "report", "reference") if name in asked}
+        print_summary(counted := api.import_counts(file, **taken))
         tell(counted)
         return
     if folder is None:
         raise InvalidInputError.missing(
             "import: nothing is given; name the folder of the images, or give --counts FILE"
         )
-    if not encoder:
+    if "encoder" not in asked:
         raise InvalidInputError.missing(
             "--encoder: found none; give one that knows such images, such as ViT-B-32/openai, or reference for images "
             "of the reference model"
         )
     with LiveProgress() as progress:
-        run = api.import_images(
-            folder,
-            out,
-            suite=suite or "mcas",
-            manifest=manifest,
-            name=name,
-            max_pixels=max_pixels,
-            encoder=encoder,
-            seed=seed,
-            resamples=resamples,
-            report=report,
-            reference=reference,
-            device=device,
-            engine=engine,
-            workers=workers,
-            progress=progress,
-        )
+        run = api.import_images(folder, **asked, progress=progress)
     print_summary(run)
     tell(run)
 
 
-def card(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Finished runs of one model, of any suites.")],
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="A model card, such as README.md. One that is there keeps its text and metadata; only what this "
-            "command wrote before is replaced. Of eval-results, a model repository's folder. [default: print it]",
-        ),
-    ] = None,
-    rows: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Verdicts of each run that are listed, the largest of those that lean first; the rest is counted.",
-        ),
-    ] = 20,
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            "-f",
-            help="model-card (Markdown with model-index), eval-results (.eval_results/*.yaml of the Hub), "
-            "every-eval-ever (its aggregate, JSON), fairness (a Fairness Card, YAML), cyclonedx (an ML-BOM, JSON), or "
-            "a plug-in's name.",
-        ),
-    ] = "model-card",
-    benchmark: Annotated[
-        str, typer.Option(metavar="OWNER/NAME", help="For eval-results: the benchmark's data set on the Hub.")
-    ] = "",
-    source: Annotated[str, typer.Option(metavar="URL", help="For eval-results: where the run can be seen.")] = "",
-    by: Annotated[str, typer.Option(help="For every-eval-ever and fairness: who made the evaluation.")] = "",
-    in_scope: Annotated[
-        list[str] | None, typer.Option(help="For fairness: a use that its conclusions are for. Repeatable.")
-    ] = None,
-    out_of_scope: Annotated[
-        list[str] | None, typer.Option(help="For fairness: a use that they are not for. Repeatable.")
-    ] = None,
-) -> None:
+@asks(api.model_card)
+def card(runs: list[str], *, out: str | None = None, **asked: Any) -> None:
     """Write the part on bias of a model card: Markdown, and the results that the Hugging Face Hub reads."""
-    from clinometer import api
-
-    text = api.model_card(
-        *runs,
-        out=out,
-        rows=rows,
-        format=format,
-        benchmark=benchmark,
-        source=source,
-        by=by,
-        in_scope=in_scope or (),
-        out_of_scope=out_of_scope or (),
-    )
+    text = api.model_card(*runs, out=out, **asked)
     if out is None:
         echo(text, nl=False)
     else:
@@ -503,44 +266,13 @@ def card(
     tell("files", of="card", place=out, files=[] if out is None else [out], text=text if out is None else None)
 
 
+@asks(api.export)
 def export(
-    run: RunArgument,
-    out: Annotated[str, typer.Argument(metavar="DIR", help="A folder for what is written.")],
-    evidence: Annotated[
-        bool,
-        typer.Option(
-            "--evidence",
-            help="In place of a paper's parts, a dated record for an auditor: OSCAL Assessment Results, the clauses "
-            "that they may serve and, with a policy, an in-toto statement.",
-        ),
-    ] = False,
-    policy: Annotated[
-        Path | None,
-        typer.Option("--policy", "-p", help="For the record: a YAML file of rules; each becomes a finding."),
-    ] = None,
-    baseline: Annotated[str | None, typer.Option(help="The run that a policy's differences are taken from.")] = None,
-    model: ModelFolderOption = None,
-    registration: RegistrationOption = None,
-    dataset: Annotated[
-        bool,
-        typer.Option(
-            "--dataset",
-            help="In place of a paper's parts, the images as a data set of the Hub: Parquet, a card, Croissant 1.1.",
-        ),
-    ] = False,
-    license: Annotated[str, typer.Option(help="For a data set: its licence, by its SPDX identifier.")] = "",
-    board: Annotated[
-        str, typer.Option(metavar="PAPER", help="Paper of the two pages for a board: a4, letter, or none for no pages.")
-    ] = "a4",
+    run: str, out: str, *, evidence: bool = False, dataset: bool = False, board: str = "a4", **asked: Any
 ) -> None:
     """Write a run's figures, tables, methods and BibTeX for a paper, and two pages for a board."""
-    from clinometer import api
-
     paper = None if board == "none" else cast("Paper", board)
-    names = api.export(
-        run, out, evidence=evidence, policy=policy, baseline=baseline, model=model, registration=registration,
-        dataset=dataset, license=license, board=paper,
-    )  # fmt: skip
+    names = api.export(run, out, evidence=evidence, dataset=dataset, board=paper, **asked)
     if dataset:
         echo(f"A data set of {len(names)} files. See what its card says before you publish it.")
     elif evidence:
@@ -560,46 +292,10 @@ def export(
     tell("files", of="export", place=out, files=names)
 
 
-def push(
-    run: RunArgument,
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="TARGET",
-            help="hf://datasets/OWNER/NAME for the images, with scores, report and Croissant; or hf://OWNER/NAME, a "
-            "model's repository, for the part on bias of its card.",
-        ),
-    ],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List what would be sent. Asks nothing of the Hub.")
-    ] = False,
-    benchmark: Annotated[
-        str,
-        typer.Option(
-            metavar="OWNER/NAME",
-            help="For a model: the data set that holds the suite. Results go to .eval_results, too.",
-        ),
-    ] = "",
-    source: Annotated[str, typer.Option(metavar="URL", help="For a model: where the run can be seen.")] = "",
-    license: Annotated[str, typer.Option(help="For a data set: its licence, by its SPDX identifier.")] = "",
-    public: Annotated[
-        bool, typer.Option("--public", help="Make a new data set public. [default: it is private]")
-    ] = False,
-    pull_request: Annotated[bool, typer.Option("--pull-request", help="Propose it by a pull request.")] = False,
-) -> None:
+@asks(api.push)
+def push(run: str, target: str, **asked: Any) -> None:
     """Send a run to the Hugging Face Hub, with huggingface_hub's own token. A damaged run is not sent."""
-    from clinometer import api
-
-    sent = api.push(
-        run,
-        target,
-        dry_run=dry_run,
-        benchmark=benchmark,
-        source=source,
-        license=license,
-        public=public,
-        pull_request=pull_request,
-    )
+    sent = api.push(run, target, **asked)
     for name, size in sent.files.items():
         echo(f"{size:>13,}  {printable(name)}")
     files = f"{len(sent.files)} files of {sum(sent.files.values()):,} bytes"

@@ -10,6 +10,119 @@ embeddings, cross-attention or weights; :mod:`clinometer.models.mitigation` says
 models do the rest. Whether it works, an audit of both and their comparison say.
 """
 
-from clinometer.mitigation.making import Job, Made, Mitigated, methods, mitigate
+import os
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite, isinf
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.pipeline.options import Argument, AskedSuite, Option, Place, documented
+
+if TYPE_CHECKING:
+    from clinometer.mitigation.making import Job, Made, Mitigated, methods
+    from clinometer.suites.reference import Reference
 
 __all__ = ["Job", "Made", "Mitigated", "methods", "mitigate"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what makes mitigations only when it is asked for: the command line reads the signature below."""
+    if name in __all__:
+        from clinometer.mitigation import making
+
+        return getattr(making, name)
+    raise AttributeError(f"module 'clinometer.mitigation' has no attribute {name!r}")
+
+
+@documented
+def mitigate(
+    model: Annotated[
+        str,
+        Argument("As an audit takes it: reference, a pipeline directory, a hub id."),
+    ],
+    method: Annotated[str, Option("prompt, balanced, projection, unconditional, steering, lora, or a plug-in's name.")],
+    out: Annotated[Place, Option("The directory to write; not there yet, or empty.", short="-o")],
+    *,
+    suite: Annotated[
+        AskedSuite, Option("A suite of study leaning: its groups, and concepts to learn from.", short="-s")
+    ] = "reference",
+    target: Annotated[
+        Mapping[str, float] | None,
+        Option("The groups' shares: man=0.5,woman=0.5.", default="the groups compared, all alike", kind=str),
+    ] = None,
+    reference: Annotated[
+        "Place | Reference | None",
+        Option("A declared standard, as audit takes it: its concepts are to have its shares.", kind=str),
+    ] = None,
+    gate: Annotated[str, Option("words spares prompts that name a group; none changes all.")] = "words",
+    concepts: Annotated[
+        int | Sequence[str] | str | None,
+        Option("Concepts to learn from: a number of each category, or names.", default="all"),
+    ] = None,
+    words: Annotated[
+        Mapping[str, str] | None,
+        Option("How a group is named in a prompt: man=male. Repeatable.", key="word", many=True),
+    ] = None,
+    seed: Annotated[int, Option("What is drawn follows from it, and which image is of which group.")] = 0,
+    options: Mapping[str, Any] | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    **settings: Any,
+) -> "Mitigated":
+    """Make of a model one that leans less, as far as the method can, and write it to ``out``.
+
+    Parameters
+    ----------
+    method : the name of an entry point of the group ``clinometer.mitigations``.
+    target : group → share, which sum to 1; None is the two groups that the suite compares, or all its cells, alike.
+    reference : a declared standard, or a file with one as ``clinometer audit --reference`` takes it: its concepts are
+        to have its shares, among the groups of ``target``; the others those of ``target``.
+    concepts : fewer concepts to learn from, as in an audit; the others tell whether it holds beyond them.
+    words : group → the word that puts it into a prompt, where the suite's own will not do.
+    options : what the model's adapter takes, such as ``steps``.
+    say : told how far it is.
+    **settings : ``strength``, ``images``, ``intervention``, ``encoder``, ``loss``, ``training_steps``,
+        ``learning_rate``.
+
+    Raises
+    ------
+    InvalidInputError, SuiteError, ModelError
+        There is no such method; a target that does not sum to 1; a standard that lacks a group's share, or that the
+        method cannot follow; a group without words; a suite of another study; a model that the method cannot change; a
+        loss that is not finite. Nothing is written then.
+    """
+    from clinometer.mitigation import making
+    from clinometer.models.registry import require_names
+    from clinometer.readings.standard import read_reference
+    from clinometer.suites import load_suite
+    from clinometer.suites.leaning import LeaningSuite
+
+    make = making.find_method(method)
+    require_names((), generators=[model])
+    place = Path(out)
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise InvalidInputError.already_exists(f"{place} is there already; name a directory that is not", field="out")
+    for name, least in making.LEAST.items():
+        value, is_count = settings.get(name), isinstance(least, int)
+        if value is not None and not (isfinite(value) and (value >= least if is_count else value > least)):
+            wanted = "a finite number" if isinf(least) else f"{least} or more" if is_count else "a number above 0"
+            raise InvalidInputError.out_of_range(f"found {value}, expected {wanted}", field=name)
+    asked = load_suite(suite) if isinstance(suite, str | Path) else suite
+    if not isinstance(asked, LeaningSuite):
+        raise SuiteError.unsupported(
+            f"suite {asked.name} is of study {asked.study}, which has no neutral prompts; expected leaning"
+        )
+    learned = asked.with_options(concepts=making.read_concepts(concepts)) if concepts is not None else asked
+    groups = making.groups_of(asked, words or {})
+    compared = list(asked.groups) if asked.axis is None else [asked.axis.a, asked.axis.b]
+    shares = {name: 1 / len(compared) for name in compared} if target is None else dict(target)
+    given = {name: value for name, value in (options or {}).items() if value not in (None, "auto")}
+    prompts = {each.name: each.prompt for each in learned.targets}
+    standard = read_reference(reference) if isinstance(reference, str | os.PathLike) else reference
+    targets = {} if standard is None else making.declared_shares(standard, asked, list(shares))
+    cited = {} if standard is None else {"reference": standard.cited}
+    job = making.Job(model, given, learned, shares, groups, prompts, seed, settings, say, targets, cited)
+    begun = {"method": method, "target": shares, "groups": groups, "gate": gate, "seed": seed}
+    begun |= {"targets": {each.prompt: targets[each.name] for each in asked.targets if each.name in targets}}
+    making.check(acts_on="prompt", made_for={}, **begun)  # a wrong target must not cost the training
+    return making.write(job, make(job), place, asked.name, begun)

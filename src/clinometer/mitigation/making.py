@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import entry_points
-from math import inf, isfinite, isinf
+from math import inf
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
-from clinometer.errors import InvalidInputError, ModelError, SuiteError
+from clinometer.errors import InvalidInputError, ModelError
 from clinometer.models import load_generator, reference
 from clinometer.models.mitigation import (
     FILE,
@@ -28,10 +27,8 @@ from clinometer.models.mitigation import (
     with_group,
     write_mitigation,
 )
-from clinometer.models.registry import HUB_ID, require_names
+from clinometer.models.registry import HUB_ID
 from clinometer.models.weights import file_hash, locate, user_path
-from clinometer.readings.standard import read_reference
-from clinometer.suites import load_suite
 from clinometer.suites.leaning import LeaningSuite
 from clinometer.suites.reference import Reference
 from clinometer.suites.strict import code_of
@@ -116,7 +113,7 @@ class Job:
     def tried(self, acts_on: Acts, **fields: Any) -> Mitigation:
         """Make a record for a trial: with the target and the groups of the job, and without a gate."""
         record: dict[str, Any] = {"method": "trial", "acts_on": acts_on, "made_for": {}, "gate": "none"}
-        return _check(
+        return check(
             **record, target=self.target, targets=_by_prompt(self), groups=self.groups, seed=self.seed, **fields
         )
 
@@ -168,7 +165,8 @@ def methods() -> dict[str, str]:
     return found
 
 
-def _method(name: str) -> Method:
+def find_method(name: str) -> Method:
+    """Load the method that an entry point offers by a name."""
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
         raise InvalidInputError.expected_one_of(sorted(points), name, field="method")
@@ -179,81 +177,7 @@ def _method(name: str) -> Method:
     return method
 
 
-def mitigate(
-    model: str,
-    method: str,
-    out: str | os.PathLike[str],
-    *,
-    suite: str | Path | LeaningSuite = "reference",
-    target: Mapping[str, float] | None = None,
-    reference: str | os.PathLike[str] | Reference | None = None,
-    concepts: int | Sequence[str] | str | None = None,
-    words: Mapping[str, str] | None = None,
-    gate: str = "words",
-    seed: int = 0,
-    options: Mapping[str, Any] | None = None,
-    say: Callable[[str], None] = lambda _: None,
-    **settings: Any,
-) -> Mitigated:
-    """Make of a model one that leans less, as far as the method can, and write it to ``out``.
-
-    Parameters
-    ----------
-    model : as :func:`clinometer.audit` takes it, by name.
-    method : the name of an entry point of the group ``clinometer.mitigations``.
-    out : a directory that is not there, or empty.
-    suite : of study leaning; its groups are the model's groups, and its concepts what a method learns from.
-    target : group → share, which sum to 1; None is the two groups that the suite compares, or all its cells, alike.
-    reference : a declared standard, or a file with one as ``clinometer audit --reference`` takes it: its concepts are
-        to have its shares, among the groups of ``target``; the others those of ``target``.
-    concepts : fewer concepts to learn from, as in an audit; the others tell whether it holds beyond them.
-    words : group → the word that puts it into a prompt, where the suite's own will not do.
-    gate : ``words`` leaves prompts alone that name a group; ``none`` changes all.
-    seed : what is drawn follows from it, and which image is of which group.
-    options : what the model's adapter takes, such as ``steps``.
-    say : told how far it is.
-    **settings : ``strength``, ``images``, ``intervention``, ``encoder``, ``loss``, ``training_steps``,
-        ``learning_rate``.
-
-    Raises
-    ------
-    InvalidInputError, SuiteError, ModelError
-        There is no such method; a target that does not sum to 1; a standard that lacks a group's share, or that the
-        method cannot follow; a group without words; a suite of another study; a model that the method cannot change; a
-        loss that is not finite. Nothing is written then.
-    """
-    make = _method(method)
-    require_names((), generators=[model])
-    place = Path(out)
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise InvalidInputError.already_exists(f"{place} is there already; name a directory that is not", field="out")
-    for name, least in _LEAST.items():
-        value, is_count = settings.get(name), isinstance(least, int)
-        if value is not None and not (isfinite(value) and (value >= least if is_count else value > least)):
-            wanted = "a finite number" if isinf(least) else f"{least} or more" if is_count else "a number above 0"
-            raise InvalidInputError.out_of_range(f"found {value}, expected {wanted}", field=name)
-    asked = load_suite(suite) if isinstance(suite, str | Path) else suite
-    if not isinstance(asked, LeaningSuite):
-        raise SuiteError.unsupported(
-            f"suite {asked.name} is of study {asked.study}, which has no neutral prompts; expected leaning"
-        )
-    learned = asked.with_options(concepts=_read_concepts(concepts)) if concepts is not None else asked
-    groups = _groups(asked, words or {})
-    compared = list(asked.groups) if asked.axis is None else [asked.axis.a, asked.axis.b]
-    shares = {name: 1 / len(compared) for name in compared} if target is None else dict(target)
-    given = {name: value for name, value in (options or {}).items() if value not in (None, "auto")}
-    prompts = {each.name: each.prompt for each in learned.targets}
-    standard = read_reference(reference) if isinstance(reference, str | os.PathLike) else reference
-    targets = {} if standard is None else _declared_shares(standard, asked, list(shares))
-    cited = {} if standard is None else {"reference": standard.cited}
-    job = Job(model, given, learned, shares, groups, prompts, seed, settings, say, targets, cited)
-    begun = {"method": method, "target": shares, "groups": groups, "gate": gate, "seed": seed}
-    begun |= {"targets": {each.prompt: targets[each.name] for each in asked.targets if each.name in targets}}
-    _check(acts_on="prompt", made_for={}, **begun)  # a wrong target must not cost the training
-    return _write(job, make(job), place, asked.name, begun)
-
-
-def _declared_shares(standard: Reference, suite: LeaningSuite, groups: Sequence[str]) -> dict[str, dict[str, float]]:
+def declared_shares(standard: Reference, suite: LeaningSuite, groups: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return concept → group → the declared share among some groups; of two groups one share is enough."""
     standard.require_fit([each.name for each in suite.targets], "reference")
     declared: dict[str, dict[str, float]] = {}
@@ -277,11 +201,11 @@ def _by_prompt(job: Job) -> dict[str, Mapping[str, float]]:
     return {job.prompts[concept]: shares for concept, shares in job.targets.items() if concept in job.prompts}
 
 
-_LEAST: Final = {"images": 1, "training_steps": 1, "learning_rate": 0.0, "strength": -inf}
+LEAST: Final = {"images": 1, "training_steps": 1, "learning_rate": 0.0, "strength": -inf}
 """The least that a wish may be; more than that for what is no whole number."""
 
 
-def _write(job: Job, made: Made, place: Path, suite: str, begun: Mapping[str, Any]) -> Mitigated:
+def write(job: Job, made: Made, place: Path, suite: str, begun: Mapping[str, Any]) -> Mitigated:
     """Write what was made into its place, whole or not at all: a pipeline's copy, or a LoRA, or the record alone."""
     model, is_lora = job.model, made.lora is not None
     source = None if is_lora else _pipeline_place(model, job.options)
@@ -304,7 +228,7 @@ def _write(job: Job, made: Made, place: Path, suite: str, begun: Mapping[str, An
         if source is not None:
             shutil.copytree(source, partial)
         partial.mkdir(parents=True, exist_ok=True)
-        mitigation = _check(
+        mitigation = check(
             acts_on=made.acts_on, made_for=made_for, template=made.template, strength=made.strength,
             offsets=dict(made.offsets), tensors_sha256=_write_tensors(made, partial),
             drawn_at={name: value for name, value in drawn_at.items() if value is not None},
@@ -323,7 +247,8 @@ def _write(job: Job, made: Made, place: Path, suite: str, begun: Mapping[str, An
     return Mitigated(mitigation, place, options)
 
 
-def _check(**fields: Any) -> Mitigation:
+def check(**fields: Any) -> Mitigation:
+    """Build the record of a mitigation; a field out of its limits is named."""
     try:
         return Mitigation(**fields)
     except ValidationError as error:
@@ -335,13 +260,14 @@ def _check(**fields: Any) -> Mitigation:
         raise InvalidInputError(problem.removeprefix("target: "), code=code_of(error), field=name) from error
 
 
-def _read_concepts(concepts: int | Sequence[str] | str) -> int | list[str]:
+def read_concepts(concepts: int | Sequence[str] | str) -> int | list[str]:
+    """Read a number of concepts, or names as a list or separated by commas."""
     if isinstance(concepts, str):
         return int(concepts) if concepts.strip().isdecimal() else [name.strip() for name in concepts.split(",")]
     return concepts if isinstance(concepts, int) else list(concepts)
 
 
-def _groups(suite: LeaningSuite, words: Mapping[str, str]) -> dict[str, GroupWords]:
+def groups_of(suite: LeaningSuite, words: Mapping[str, str]) -> dict[str, GroupWords]:
     """Find how each group is named: as asked, as an adjective of "person" in its prompts, by its name, or first."""
     if unknown := [name for name in words if name not in suite.groups]:
         raise InvalidInputError.expected_one_of(suite.groups, unknown[0], field="word")

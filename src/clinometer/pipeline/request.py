@@ -1,5 +1,7 @@
 """What an audit may be asked: each option once, with its type, its limits, its default and what it means.
 
+More than a call asks for an audit, such as a registration and the cells of a sweep, so its options are the fields of
+a class; those of other functions are in their signatures, see :mod:`clinometer.pipeline.options`.
 :func:`clinometer.audit` and its documentation, ``clinometer audit --help`` and docs/cli.md, the keys of a sweep's file
 and what run.json keeps as ``options`` follow from these fields. An option is added here, and where it is used.
 """
@@ -7,35 +9,26 @@ and what run.json keeps as ``options`` follow from these fields. An option is ad
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from dataclasses import replace
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 from pydantic.fields import FieldInfo
 
 from clinometer.errors import InvalidInputError
+from clinometer.pipeline.options import (
+    AskedEngine,
+    AskedModel,
+    AskedSuite,
+    Encoders,
+    Listener,
+    Option,
+    Place,
+    Readers,
+    parts_of,
+)
 from clinometer.suites.strict import ImageCount, Number, Strict, WholeNumber, code_of, first_problem
-
-if TYPE_CHECKING:
-    from clinometer.models.protocols import Encoder, Generator
-    from clinometer.models.readers import Reader
-    from clinometer.pipeline.engines import Engine
-    from clinometer.runs.progress import Progress
-    from clinometer.suites import Suite
-
-    Model: TypeAlias = str | Generator
-    AskedSuite: TypeAlias = str | Path | Suite
-    Encoders: TypeAlias = str | Encoder | Sequence[str | Encoder]
-    Readers: TypeAlias = str | Reader | Sequence[str | Reader]
-    AskedEngine: TypeAlias = str | Engine
-    Listener: TypeAlias = Progress
-else:  # objects pass as they are, and nothing that knows them is imported
-    Model = AskedSuite = Encoders = Readers = AskedEngine = Listener = Any
-
-Place: TypeAlias = str | os.PathLike[str]
 
 RESAMPLES: Final = 10_000
 
@@ -43,35 +36,6 @@ WORK: Final = "Where the work is done"
 READING: Final = "Who reads the images"
 INSIDE: Final = "Inside the model"
 SERVERS: Final = "Options of models behind an API"
-
-
-@dataclass(frozen=True)
-class Flag:
-    """How an option is given on the command line, and what becomes of it.
-
-    Attributes
-    ----------
-    name, short : where they do not follow from the name of the field.
-    default : what stands for it where it is not given, in words.
-    panel : the heading of ``--help`` that it stands under.
-    several : how each of several values is read, which are a sweep.
-    many : whether it may be given again and again.
-    typed : whether the command line has it.
-    kept : whether run.json keeps it: what changes the numbers and is in no card and no suite.
-    alike : whether the cells of a sweep must agree on it, because it changes an image.
-    of_suite : whether it changes what the suite asks.
-    """
-
-    name: str = ""
-    short: str = ""
-    default: str = ""
-    panel: str | None = None
-    several: type | None = None
-    many: bool = False
-    typed: bool = True
-    kept: bool = False
-    alike: bool = False
-    of_suite: bool = False
 
 
 def plain_seed(seed: Any) -> int:
@@ -126,82 +90,82 @@ class CellOptions(Strict):
 
     model_config = ConfigDict(protected_namespaces=())
 
-    protocol: Annotated[Literal["paper"] | None, Flag(alike=True)] = Field(
+    protocol: Annotated[Literal["paper"] | None, Option(alike=True)] = Field(
         None,
         description="'paper': what the suite's paper prescribes beside its prompts (encoders, text targets, images, "
         "steps, guidance, size). Other options win over it, and the report names every departure.",
     )
-    images: Annotated[ImageCount | None, Flag(default="the suite's", alike=True, of_suite=True)] = Field(
+    images: Annotated[ImageCount | None, Option(default="the suite's", alike=True, of_suite=True)] = Field(
         None, description="Images a target."
     )
     concepts: Annotated[
         int | list[str] | str | None,
         BeforeValidator(_read_concepts),
-        Flag(default="all", kept=True, alike=True, of_suite=True),
+        Option(default="all", kept=True, alike=True, of_suite=True),
     ] = Field(
         None,
         description="Fewer concepts, for a quick look: so many of each category, or their names, separated by commas. "
         "The others are neither drawn nor counted in the correction for many tests.",
     )
     text_targets: Annotated[
-        Literal["prompt", "keyword"] | None, Flag(default="the suite's", alike=True, of_suite=True)
+        Literal["prompt", "keyword"] | None, Option(default="the suite's", alike=True, of_suite=True)
     ] = Field(None, description="What stands for a target in text: prompt or keyword.")
     until: Annotated[
-        Literal["decided"] | float | None, BeforeValidator(_read_until), Flag(default="draw all images", alike=True)
+        Literal["decided"] | float | None, BeforeValidator(_read_until), Option(default="draw all images", alike=True)
     ] = Field(
         None,
         description="Draw in rounds, and no more of a target once it is 'decided' as leaning or as balanced, or known "
         "to within a number such as 0.1 at 95 %. Valid although the images are looked at all along; the number of "
         "images is then the most a target gets, by default ten times the suite's.",
     )
-    portraits: Annotated[Place | None, Flag(default="drawn", alike=True)] = Field(
+    portraits: Annotated[Place | None, Option(default="drawn", alike=True)] = Field(
         None,
         description="Portraits to edit or classify, for a suite of such a study: a folder with a manifest, one of "
         "files named as in the Chicago Face Database, or 'reference'.",
     )
-    expression: Annotated[str, Flag(alike=True)] = Field(
+    expression: Annotated[str, Option(alike=True)] = Field(
         "N",
         min_length=1,
         description="The expression that is taken from a face database: N, A, F, HC or HO.",
     )
-    reference: Annotated[Place | None, Flag(default="the suite's", alike=True)] = Field(
+    reference: Annotated[Place | None, Option(default="the suite's", alike=True)] = Field(
         None,
         description="A declared standard that shares are compared with, as they are with parity: a CSV file of "
         "concept, group, share, source and, where known, n or se, year, place, code; or a YAML file.",
     )
-    budget: Annotated[Scale | None, Flag(panel=SERVERS)] = Field(
+    budget: Annotated[Scale | None, Option(panel=SERVERS)] = Field(
         None,
         description="What the missing images may cost; checked before the first request. It limits nothing of a model "
         "without a price.",
     )
-    batch_size: Annotated[Annotated[WholeNumber, Field(ge=1)] | None, Flag()] = Field(
+    batch_size: Annotated[WholeNumber, Field(ge=1)] | None = Field(
         None, description="Images at once; by default found. It changes an image by rounding at most."
     )
     device: str = Field("auto", min_length=1, description="cpu, cuda, cuda:1, mps, or auto.")
-    dtype: Annotated[str, Flag(alike=True)] = Field(
+    dtype: Annotated[str, Option(alike=True)] = Field(
         "auto", min_length=1, description="float32, float16, bfloat16, or auto."
     )
-    resamples: Annotated[WholeNumber, Flag(kept=True)] = Field(
+    resamples: Annotated[WholeNumber, Option(kept=True)] = Field(
         RESAMPLES,
         ge=19,
         le=1_000_000,
         description="Resamples that intervals and tests are computed from; fewer are quicker and less exact.",
     )
-    report: Annotated[bool, Flag(name="--report/--no-report", kept=True)] = Field(
+    report: Annotated[bool, Option(name="--report/--no-report", kept=True)] = Field(
         True, description="Draw the page of the run; `clinometer report` draws it later."
     )
-    trace: Annotated[bool, Flag(name="--trace", panel=INSIDE)] = Field(
+    trace: Annotated[bool, Option(panel=INSIDE)] = Field(
         False,
         description="Keep what a diffusers model takes each image for on the way, and say from which step on it leans.",
     )
-    trace_steps: Annotated[str | int | list[int] | None, Flag(panel=INSIDE, default="6, evenly spread")] = Field(
+    trace_steps: Annotated[str | int | list[int] | None, Option(panel=INSIDE, default="6, evenly spread")] = Field(
         None, description="With --trace, so many steps, some by number as in 1,5,10, or all."
     )
-    trace_decoder: Annotated[str | None, Flag(panel=INSIDE, default="the model's own")] = Field(
+    trace_decoder: Annotated[str | None, Option(panel=INSIDE, default="the model's own")] = Field(
         None,
         description="With --trace, a tiny decoder (diffusers' AutoencoderTiny): a directory or a hub id.",
     )
-    trace_latents: Annotated[bool, Flag(name="--trace-latents", panel=INSIDE)] = Field(
+    trace_latents: Annotated[bool, Option(panel=INSIDE)] = Field(
         False, description="With --trace, store the latents of these steps, too."
     )
 
@@ -234,91 +198,93 @@ class CellOptions(Strict):
 class AuditOptions(CellOptions):
     """What else a single audit is asked, beside its model, its suite and its place."""
 
-    encoder: Annotated[Encoders | None, Flag(short="-e", many=True, default="the protocol's, or reference")] = Field(
+    encoder: Annotated[Encoders | None, Option(short="-e", many=True, default="the protocol's, or reference")] = Field(
         None,
         description="'reference', NAME/PRETRAINED of open_clip (RN50/openai), a directory, a hub id, or "
         "openai-clip-six. Repeatable.",
     )
-    seed: Annotated[Seed, Flag(several=int)] = Field(0, description="Every image's noise follows from it.")
-    steps: Annotated[Steps | None, Flag(several=int, default="the model's")] = Field(
+    seed: Annotated[Seed, Option(several=int)] = Field(0, description="Every image's noise follows from it.")
+    steps: Annotated[Steps | None, Option(several=int, default="the model's")] = Field(
         None, description="Denoising steps."
     )
-    guidance_scale: Annotated[Scale | None, Flag(name="--guidance", several=float, default="the model's")] = Field(
+    guidance_scale: Annotated[Scale | None, Option(name="--guidance", several=float, default="the model's")] = Field(
         None, description="Guidance scale."
     )
-    wording: Annotated[str | None, Flag(several=str, of_suite=True, default="all")] = Field(
+    wording: Annotated[str | None, Option(several=str, of_suite=True, default="all")] = Field(
         None, description="One wording alone, by its name, where a suite asks for its concepts in several."
     )
-    ablate: Annotated[bool | None, Flag(name="--ablate", of_suite=True, kept=True)] = Field(
+    ablate: Annotated[bool | None, Option(of_suite=True, kept=True)] = Field(
         None,
         description="Also draw every concept without each word of its prompt, from the same noises, and say what the "
         "word does. It draws a concept's images once more for every word.",
     )
-    phrases: Annotated[Sequence[str] | None, Flag(name="--phrase", many=True, of_suite=True, kept=True)] = Field(
+    phrases: Annotated[Sequence[str] | None, Option(name="--phrase", many=True, of_suite=True, kept=True)] = Field(
         None, description="With --ablate, words that are left out together, as one. Repeatable."
     )
     image_counts: Annotated[
-        Mapping[str, ImageCount] | None, Flag(typed=False, default="the suite's", of_suite=True)
+        Mapping[str, ImageCount] | None, Option(typed=False, default="the suite's", of_suite=True)
     ] = Field(
         None,
         description="Images by the suite's own names for their numbers, such as {'target': 6, 'attribute': 4}, in "
         "place of images.",
     )
-    model_options: Annotated[Mapping[str, Any] | None, Flag(typed=False)] = Field(
+    model_options: Annotated[Mapping[str, Any] | None, Option(typed=False)] = Field(
         None,
         description="What else the model's adapter takes, such as {'lora': …}; see clinometer.models. Like the "
         "settings above it is for a model that is loaded here; of a generator itself only the device may be given.",
     )
-    retry_failed: Annotated[bool, Flag(name="--retry-failed")] = Field(
+    retry_failed: bool = Field(
         False,
         description="Draw failed images again, and ask readers again where they failed. A refusal is an answer "
         "and stays.",
     )
-    reader: Annotated[Readers | None, Flag(short="-r", many=True, panel=READING)] = Field(
+    reader: Annotated[Readers | None, Option(short="-r", many=True, panel=READING)] = Field(
         None,
         description="What reads the images by the suite's questions: a directory or hub id of a classifier, VQA or "
         "vision-language model; openai:MODEL; or an encoder. Repeatable.",
     )
-    answer_price: Annotated[Annotated[Number, Field(ge=0)] | None, Flag(panel=READING)] = Field(
+    answer_price: Annotated[Annotated[Number, Field(ge=0)] | None, Option(panel=READING)] = Field(
         None, description="What one answer of an openai: reader costs; --budget covers images and answers."
     )
-    reader_url: Annotated[str | None, Flag(panel=READING, default="OpenAI's, or OPENAI_BASE_URL")] = Field(
+    reader_url: Annotated[str | None, Option(panel=READING, default="OpenAI's, or OPENAI_BASE_URL")] = Field(
         None, description="The server of an openai: reader."
     )
-    verdict_reader: Annotated[str | None, Flag(panel=READING, kept=True, default="the best-calibrated one")] = Field(
+    verdict_reader: Annotated[str | None, Option(panel=READING, kept=True, default="the best-calibrated one")] = Field(
         None, description="The reader by whose answers concepts are judged."
     )
-    truth: Annotated[Place | None, Flag(panel=READING)] = Field(
+    truth: Annotated[Place | None, Option(panel=READING)] = Field(
         None,
         description="Labelled pictures that show how often the readers err, read before anything is drawn: a CSV file "
         "of file and group beside them. --until needs it where verdicts rest on readers.",
     )
-    engine: Annotated[AskedEngine, Flag(panel=WORK)] = Field(
+    engine: Annotated[AskedEngine, Option(panel=WORK)] = Field(
         "local", description="Where the work is done: local, ray, ray=ADDRESS, or a plug-in's name."
     )
     workers: Annotated[
         Annotated[WholeNumber, Field(ge=1)] | None,
-        Flag(panel=WORK, default="this one; where there are several GPUs, one for each"),
+        Option(panel=WORK, default="this one; where there are several GPUs, one for each"),
     ] = Field(None, description="Processes that draw and embed. Scores do not depend on them.")
-    registration: Annotated[Place | None, Flag()] = Field(
+    registration: Place | None = Field(
         None,
         description="What `clinometer register` wrote before: it says what is asked, and its journal lists every "
         "attempt. Options that change what is measured are left out.",
     )
-    progress: Annotated[Listener | None, Flag(typed=False)] = Field(None, description="A listener for the long stages.")
+    progress: Annotated[Listener | None, Option(typed=False)] = Field(
+        None, description="A listener for the long stages."
+    )
 
 
 class AuditRequest(AuditOptions):
     """What an audit is asked; the fields are the parameters of :func:`clinometer.audit`."""
 
-    model: Annotated[Model, Flag(short="-m", several=str)] = Field(
+    model: Annotated[AskedModel, Option(short="-m", several=str)] = Field(
         "reference",
         description="'reference', a pipeline directory, a safetensors file, a hub id, or a plug-in's name.",
     )
-    suite: Annotated[AskedSuite, Flag(short="-s", several=str)] = Field(
+    suite: Annotated[AskedSuite, Option(short="-s", several=str)] = Field(
         "reference", description="A built-in suite or a YAML file."
     )
-    out: Annotated[Place | None, Flag(short="-o", default="runs/MODEL-SUITE, of a sweep runs/MODEL-SUITE-sweep")] = (
+    out: Annotated[Place | None, Option(short="-o", default="runs/MODEL-SUITE, of a sweep runs/MODEL-SUITE-sweep")] = (
         Field(None, description="Run directory. One that holds part of the same audit is continued.")
     )
 
@@ -344,20 +310,18 @@ class AuditRequest(AuditOptions):
         return kept | ({"registration": self._registered} if self._registered else {})
 
 
-def flag_of(field: FieldInfo) -> Flag:
-    """Find how an option is given."""
-    return next((each for each in field.metadata if isinstance(each, Flag)), Flag())
+def option_of(name: str) -> Option:
+    """Return how an option of an audit is declared, with its help and its lower limit."""
+    field = AuditRequest.model_fields[name]
+    declared = next((each for each in field.metadata if isinstance(each, Option)), Option())
+    limits = [*field.metadata, *(each for part in parts_of(field.annotation) for each in getattr(part, "metadata", ()))]
+    least = next((limit.ge for limit in limits if hasattr(limit, "ge")), None)
+    return replace(declared, help=str(field.description), least=least)
 
 
-def told_default(field: FieldInfo) -> str:
-    """Return an option's default as ``--help`` shows it; empty where its description says it."""
-    default = flag_of(field).default or ("" if field.default is None else str(field.default))
-    return f" [default: {default}]" if default else ""
-
-
-KEPT: Final = tuple(name for name, field in AuditRequest.model_fields.items() if flag_of(field).kept)
-OF_SUITE: Final = tuple(name for name, field in AuditRequest.model_fields.items() if flag_of(field).of_suite)
-ALIKE: Final = tuple(name for name, field in CellOptions.model_fields.items() if flag_of(field).alike)
+KEPT: Final = tuple(name for name in AuditRequest.model_fields if option_of(name).kept)
+OF_SUITE: Final = tuple(name for name in AuditRequest.model_fields if option_of(name).of_suite)
+ALIKE: Final = tuple(name for name in CellOptions.model_fields if option_of(name).alike)
 
 
 FREE: Final = (
