@@ -51,7 +51,7 @@ def plan(
     price: Annotated[float, Option("What an image costs, of a model behind an API.")] = 0.0,
     answer_price: Annotated[float, Option("What an answer costs, of a reader behind an API.")] = 0.0,
 ) -> "Plan":
-    """Say how many images an audit needs, and what they would cost in time and disk. Draws nothing.
+    """Estimate how many images an audit needs, and what they would cost in time and disk. Draws nothing.
 
     Parameters
     ----------

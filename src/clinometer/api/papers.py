@@ -47,7 +47,7 @@ def reproduce(
     progress: Listener | None = None,
     **options: Any,
 ) -> "Reproduction":
-    """Do every run that some papers take, and write for each a page that holds its print beside what was measured.
+    """Finish every run that some papers take, and write a page for each that compares its print with what was measured.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def plan_reproduction(
     objects: "Mapping[str, Generator] | None" = None,
     **options: Any,
 ) -> "Needs":
-    """Say what a reproduction takes: images, evaluations of the network, hours, gigabytes. Draws and writes nothing."""
+    """Return what a reproduction takes: images, evaluations, hours, gigabytes. Draws and writes nothing."""
     from clinometer.papers.reproduction import Asked, look_ahead, papers_of
 
     given = None if pictures is None else os.fspath(pictures)

@@ -22,7 +22,8 @@ def main() -> None:
     Whoever stops reading, such as ``| head``, changes neither what is done nor the status.
     """
     from clinometer._secrets import MaskedStream, masked_address
-    from clinometer.cli.app import STATUS, app, crash_message, is_wanted
+    from clinometer.cli.app import app
+    from clinometer.cli.crash import STATUS, crash_message, is_wanted
     from clinometer.errors import ClinometerError
 
     words = sys.argv[1:]
@@ -75,7 +76,7 @@ def _with_any_reader(stream: TextIO) -> TextIO:
 
 
 def _end(error: Exception, message: str, status: int, *, with_traceback: bool) -> None:
-    """Say what happened, below its traceback where that is wanted."""
+    """Print what went wrong, below its traceback where that is wanted, and exit."""
     if with_traceback:
         traceback.print_exception(error)
     from clinometer._messages import printable

@@ -5,16 +5,9 @@ Each imports what it needs when it runs, so that ``--help`` is instant.
 
 from __future__ import annotations
 
-import getpass
 import json
-import os
-import re
 import sys
-import tempfile
-import traceback
 from collections.abc import Callable
-from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -24,22 +17,23 @@ from typer.core import TyperCommand, TyperGroup
 
 from clinometer import api
 from clinometer._messages import did_you_mean, nearest, printable
-from clinometer._secrets import masked, without_home
 from clinometer.cli.audit import audit, mitigate, register, sweep
 from clinometer.cli.config import check_defaults, config, merge_defaults, read_defaults, words_for, words_of
-from clinometer.cli.measuring import association_test, classify, questions, read
+from clinometer.cli.crash import RESUMED, STATUS, VARIABLE
+from clinometer.cli.measuring import association_test, classify
 from clinometer.cli.options import MODEL_OPTIONS, asks, refuse_repeated
 from clinometer.cli.papers import reproduce
+from clinometer.cli.reading import questions, read
 from clinometer.cli.runs import card, compare, export, gate, import_, push, report, score, trace, verify
 from clinometer.cli.serve import ratings, serve
 from clinometer.cli.tables import echo, tell, with_common_options
-from clinometer.errors import ClinometerError, InvalidInputError, run_directory, things_in_hand
+from clinometer.errors import ClinometerError, InvalidInputError
 from clinometer.suites.strict import first_problem
 
 
 @asks(api.plan)
 def plan(*, images: int | None = None, **asked: Any) -> None:
-    """Say how many images an audit needs, and the time and disk they would take. Draws nothing."""
+    """Estimate how many images an audit needs, and the time and disk they would take. Draws nothing."""
     from clinometer.cli.results import print_plan
 
     image_plan = api.plan(images=images, **asked)
@@ -318,7 +312,7 @@ EXIT_CODES: Final = {
     "cell of a sweep, or a run of a reproduction, that failed, the others are finished.",
     3: "`gate`: undecided, no number is shown to be beyond its limit and not all are shown to keep theirs; or there "
     "are too few earlier runs to show a change.",
-    70: "An error of clinometer's own, in two lines, and a file that holds the traceback.",
+    STATUS: "An error of clinometer's own, in two lines, and a file that holds the traceback.",
     130: "Stopped by Ctrl-C. The same command goes on from there, where it is one that resumes.",
 }
 
@@ -363,69 +357,3 @@ def _root(
 ) -> None:
     context.obj = read_defaults(context.command)
     context.default_map = merge_defaults(context.obj)
-
-
-# --- the last handler: an exception that nobody foresaw, in two lines, with its traceback in a file -----------------
-
-STATUS: Final = 70
-"""The exit status: of ``sysexits.h`` that of a mistake in the program itself. A user's mistake ends with 2."""
-
-VARIABLE: Final = "CLINOMETER_DEBUG"
-FILE: Final = ".last-error.txt"
-LONGEST: Final = 200
-RESUMED: Final = ("audit", "import", "reproduce", "score", "sweep")
-"""Commands that go on where they were."""
-
-
-def is_wanted(words: list[str]) -> bool:
-    """Return whether tracebacks are to be shown."""
-    return "--debug" in words or os.environ.get(VARIABLE, "") not in ("", "0")
-
-
-def crash_message(error: BaseException, words: list[str]) -> str:
-    """Return the message about an exception: where it arose, what is kept, where its traceback is and whom to tell.
-
-    Parameters
-    ----------
-    words : the command line.
-    """
-    hand = ", ".join(things_in_hand(error)[:2])
-    way_on = " What was finished is kept; the same command goes on from there." if set(words) & set(RESUMED) else ""
-    message = masked(" ".join(str(error).split()))[:LONGEST].rstrip(".")
-    short = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    lines = f"an error of clinometer's own{f', with {hand} in hand' if hand else ''}: {short}.{way_on}"
-    place = _write_traceback(error, words)
-    where = f"The traceback is in {place}" if place else "--debug before the command shows the traceback"
-    version = _installed_version()
-    return f"{lines}\n{where}; please report it with the command, to the issue tracker of clinometer {version}."
-
-
-def _write_traceback(error: BaseException, words: list[str]) -> str:
-    """Say where the traceback was written; empty where it could not be.
-
-    In the run directory where there is a run, hidden, as it names the machine's paths; else in the temporary folder.
-    The user's home is ``~`` in it, and no other path has the user's name: people send this file to others.
-    """
-    text = f"clinometer {_installed_version()}, Python {sys.version.split()[0]}, {sys.platform}\n{' '.join(words)}\n\n"
-    text += "".join(traceback.format_exception(error))
-    text = without_home(masked(text))
-    with suppress(OSError, KeyError, ImportError):
-        text = re.sub(rf"(?<=[/\\]){re.escape(getpass.getuser())}(?=[/\\])", "USER", text)
-    content = text.encode(errors="backslashreplace")
-    place = run_directory(error)
-    with suppress(OSError):
-        if place and (Path(place) / "run.json").is_file():
-            through_no_link = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-            with open(os.open(Path(place) / FILE, through_no_link, 0o644), "wb") as written:
-                written.write(content)
-            return str(Path(place) / FILE)
-    with suppress(OSError), tempfile.NamedTemporaryFile(prefix="clinometer-", suffix=".txt", delete=False) as file:
-        file.write(content)
-        return file.name
-    return ""
-
-
-def _installed_version() -> str:
-    with suppress(metadata.PackageNotFoundError):
-        return metadata.version("clinometer")
-    return "(not installed)"

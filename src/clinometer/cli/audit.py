@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
-from rich.table import Table
 
 from clinometer import api
 from clinometer.cli.options import MODEL_OPTIONS, LogToOption, asks, given_options
-from clinometer.cli.tables import Console, echo, plain_text, tell, text_table
+from clinometer.cli.tables import Console, echo, facts_table, plain_text, tell, text_table
 from clinometer.cli.trust import is_allowed, is_harmless, refuse_untrusted
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.options import Option
@@ -123,10 +122,7 @@ def register(
 def _print_preview(preview: Preview, cells: int) -> None:
     """Print what an audit would ask first; ``cells`` audits are asked for together, of which it is the first."""
     console = Console(soft_wrap=True)
-    table = Table("", "", title=plain_text(preview.model), show_header=False)
-    for name, told in preview.takes.items():
-        table.add_row(plain_text(name), plain_text(told))
-    console.print(table)
+    console.print(facts_table(preview.model, preview.takes))
     of_many = f" That is the first of {cells} audits." if cells > 1 else ""
     costs = f" At {preview.price:g} each they cost {preview.cost:,.2f}." if preview.price else ""
     groups = f" {preview.of_groups:,} of them are for the groups." if preview.of_groups else ""

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.table import Table
 
 from clinometer._messages import did_you_mean, first_and_more, printable, quoted, shortened
 from clinometer._secrets import masked_address
-from clinometer.cli.tables import COMMON_OPTIONS, MANNER, Console, echo, plain_text, tell
+from clinometer.cli.tables import COMMON_OPTIONS, MANNER, Console, echo, plain_text, tell, text_table
 from clinometer.cli.trust import allow, is_allowed, is_harmless, own_folder, refuse_untrusted
 from clinometer.errors import InvalidInputError
 
@@ -294,11 +293,9 @@ def config(
             for row in _read_options(root, names, command, [])
             if row["from"] != "default"
         ]
-    console, table = Console(), Table("command", "option", "value", "from")
-    for row in rows:
-        table.add_row(*(plain_text(str(row[name])) for name in ("command", "option", "value", "from")))
+    console, columns = Console(), ("command", "option", "value", "from")
     if rows:
-        console.print(table)
+        console.print(text_table("", columns, [[str(row[name]) for name in columns] for row in rows]))
     else:
         console.print("Neither a file nor the environment sets an option; every one has its default.")
     read = [each.file + ("" if each.is_trusted else ", which may set what is harmless") for each in root.obj]
@@ -312,7 +309,7 @@ def config(
 
 
 def _allow_or_deny(verb: str, files: list[str], found: list[Defaults]) -> None:
-    """Allow a file of this folder, or files that are named, with the content that they have now; or no longer."""
+    """Allow, or no longer allow, this folder's file or the files named, with the content that they have now."""
     of_folder = [each.place for each in found if each.file in (FOLDER_FILE, PROJECT_FILE)]
     try:
         places = [(Path(file), _read_content(Path(file))) for file in files] or of_folder

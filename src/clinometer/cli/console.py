@@ -29,7 +29,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from clinometer.cli.tables import Console, plain_text, tell, text_table
+from clinometer.cli.tables import Console, facts_table, plain_text, tell, text_table
 from clinometer.errors import MARK
 from clinometer.runs import Run
 from clinometer.runs.departures import recorded_departures
@@ -111,13 +111,13 @@ class LiveProgress:
             self._bars.stop()
 
     def _keep_saying(self) -> None:
-        """Say in a log how far the work is, now and then: an hour of silence looks like a command that hangs."""
+        """Log how far the work is, now and then: an hour of silence looks like a command that hangs."""
         while not self._over.wait(max(0.0, self._said + self._say_every - monotonic())):
             if monotonic() - self._said >= self._say_every:  # nothing else was said meanwhile
                 self._say(self._where())
 
     def _where(self) -> str:
-        """Say how far the work is: "drawing: 120 of 792, 2.0/s, 0:05:36 left"."""
+        """Return how far the work is: "drawing: 120 of 792, 2.0/s, 0:05:36 left"."""
         with self._lock:
             after = timedelta(seconds=int(monotonic() - self._since))
             if not self._stage:
@@ -158,7 +158,7 @@ class LiveProgress:
         self._say(f"{plain_text(stage)}: done in {task.elapsed or 0:.1f} s")
 
     def note(self, message: str) -> None:
-        """Say something a user should read."""
+        """Print a message that a user should read."""
         self._say(plain_text(message))
 
     def _say(self, line: str) -> None:
@@ -219,10 +219,9 @@ def print_departures(console: Console, run: Run) -> None:
     if departures is None:
         return
     if departures:
-        table = Table("option", "the paper", "this run", "", title="Protocol: the paper's, with these departures")
-        for departure in departures:
-            table.add_row(*map(plain_text, (departure.option, departure.paper, departure.run, departure.reason)))
-        console.print(table)
+        rows = [(each.option, each.paper, each.run, each.reason) for each in departures]
+        title = "Protocol: the paper's, with these departures"
+        console.print(text_table(title, ("option", "the paper", "this run", ""), rows))
     else:
         console.print("Protocol: the paper's, without departures.")
     for unsaid in run.suite.protocol.unsaid if run.suite.protocol is not None else ():
@@ -262,7 +261,7 @@ def print_suites() -> None:
 
 
 def print_suite(suite: Suite) -> None:
-    """Everything that a suite asks."""
+    """Print everything that a suite asks."""
     console = Console()
     console.print(f"[bold]{plain_text(suite.title)}[/]\n{plain_text(suite.description)}")
     if suite.source:
@@ -271,10 +270,7 @@ def print_suite(suite: Suite) -> None:
         console.print(f"Language of its prompts: {plain_text(suite.language)}")
     sheets = suite.sheets() if suite.protocol is None else (*suite.sheets(), *protocol_sheets(suite.protocol))
     for sheet in sheets:
-        table = Table(*map(plain_text, sheet.columns), title=plain_text(sheet.title))
-        for row in sheet.rows:
-            table.add_row(*map(plain_text, row))
-        console.print(table)
+        console.print(text_table(sheet.title, sheet.columns, sheet.rows))
     tables = {sheet.title: [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows] for sheet in sheets}
     tell("tables", of="suites", tables=tables, remarks=[suite.title, suite.description, suite.source])
 
@@ -293,11 +289,8 @@ def print_models(name: str | None = None) -> None:
     """Print the adapters that are registered, or those of one name."""
     from clinometer.models import registered
 
-    table = Table("kind", "name", "given as")
     found = [row for row in registered() if name in (None, row[1])]
-    for row in found:
-        table.add_row(*map(plain_text, row))
-    Console().print(table)
+    Console().print(text_table("", ("kind", "name", "given as"), found))
     rows = [dict(zip(("kind", "name", "given_as"), row, strict=True)) for row in found]
     tell("tables", of="models", tables={"installed": rows})
 
@@ -314,24 +307,18 @@ def print_model(spec: str, **options: Any) -> None:
         print_models(spec)  # an adapter for models that have names of their own
         return
     described = describe_model(spec, **options)
-    table = Table("", "", title=plain_text(described.card.name), show_header=False)
     known = dict(_describe(described))
-    for key, value in known.items():
-        table.add_row(plain_text(key), plain_text(value))
     console = Console(soft_wrap=True)
-    console.print(table)
-    settings = Table("setting", "as it is", title="Settings, where nothing else is asked for")
-    for key, value in described.card.settings.items():
-        settings.add_row(
-            plain_text(key), plain_text(value if isinstance(value, str) else json.dumps(value, default=str))
-        )
-    console.print(settings)
+    console.print(facts_table(described.card.name, known))
+    settings = described.card.settings.items()
+    rows = [(name, value if isinstance(value, str) else json.dumps(value, default=str)) for name, value in settings]
+    console.print(text_table("Settings, where nothing else is asked for", ("setting", "as it is"), rows))
     tables = {described.card.name: [known], "settings": [dict(described.card.settings)]}
     tell("tables", of="models", tables=tables)
 
 
 def _describe(described: Description) -> Iterator[tuple[str, str]]:
-    """Print what a model is, then what it is able to do."""
+    """Yield what a model is, then what it is able to do."""
     card, able = described.card, described.capabilities
     yield "kind", card.kind
     yield "family", card.family
@@ -370,21 +357,17 @@ def print_reference() -> None:
         "It draws emoji-like figures in a vocabulary of its own, and says nothing about the world."
     )
     defaults, millions = card["defaults"], {name: n / 1e6 for name, n in card["parameters"].items()}
-    facts = Table(show_header=False)
-    facts.add_column()
-    facts.add_column(overflow="fold")
-    for name, value in (
-        ("draws", f"{defaults['size']} \u00d7 {defaults['size']} pixels, {defaults['steps']} steps, "
-                  f"guidance {defaults['guidance']}"),
-        ("parameters", ", ".join(f"{name.replace('_', ' ')} {n:.1f} M" for name, n in millions.items())),
-        ("size", f"{sum(card['size bytes'].values()) / 1e6:.1f} MB"),
-        ("weights", f"sha256 {card['weights_sha256']}"),
-        ("artwork", "; ".join(f"{each['set']} ({each['licence']})" for each in card["artwork"])),
-        ("licence", card["licence"]),
-        ("whole card", str(reference.pipeline_path().parent / "MODEL_CARD.md")),
-    ):  # fmt: skip
-        facts.add_row(name, plain_text(value))
-    console.print(facts)
+    facts = {
+        "draws": f"{defaults['size']} \u00d7 {defaults['size']} pixels, {defaults['steps']} steps, "
+                 f"guidance {defaults['guidance']}",
+        "parameters": ", ".join(f"{name.replace('_', ' ')} {n:.1f} M" for name, n in millions.items()),
+        "size": f"{sum(card['size bytes'].values()) / 1e6:.1f} MB",
+        "weights": f"sha256 {card['weights_sha256']}",
+        "artwork": "; ".join(f"{each['set']} ({each['licence']})" for each in card["artwork"]),
+        "licence": card["licence"],
+        "whole card": str(reference.pipeline_path().parent / "MODEL_CARD.md"),
+    }  # fmt: skip
+    console.print(facts_table("", facts))
     bars = Table("what was asked of it", "bar", "measured", "", title="Is it what it should be?")
     for bar in card["bars"]:
         measured, verdict = f"{bar['measured']:.4g}", "met" if bar["met"] else "[bold]missed[/]"
@@ -442,7 +425,7 @@ class MovingRate:
         return (done - before) / (last - first) if done > before and last > first else None
 
     def seconds_left(self, items: int) -> float | None:
-        """Say how long so many items will take, from now on; None before the first."""
+        """Return the seconds that so many items will take, from now on; None before the first."""
         rate = self.per_second
         if rate is None:
             return None

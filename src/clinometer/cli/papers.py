@@ -133,7 +133,7 @@ def print_needs(needs: Needs) -> None:
 
 
 def lines_of(needs: Needs) -> list[str]:
-    """Say what it takes in all, what must be brought, and what cannot be had."""
+    """Return what it takes in all, what must be brought, and what cannot be done, a line each."""
     images, evaluations, seconds, size, cost = (
         needs.total(name) for name in ("missing", "evaluations", "seconds", "bytes", "cost")
     )

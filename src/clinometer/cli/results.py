@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def print_comparisons(comparisons: Sequence[Comparison]) -> None:
-    """Return, for each, one row per concept (or test, or prompt), one sentence, and what was compared with what."""
+    """Print, for each, one row per concept (or test, or prompt), one sentence, and what was compared with what."""
     console = Console()
     for run in all_runs(comparisons):
         if run.unchecked:
@@ -105,7 +105,7 @@ def column_table(title: str, column_cells: pd.DataFrame, labels: dict[str, str])
 
 
 def remarks(run: Run, cells: pd.DataFrame, labels: dict[str, str]) -> Iterator[str]:
-    """Whose numbers are compared, under which protocol, and what is known of single cells."""
+    """Yield whose numbers are compared, under which protocol, and what is known of single cells."""
     name, models = run.model_card["name"], list(dict.fromkeys(cells.model))
     others = [labels[model] for model in models if not cells[cells.model == model].same_model.any()]
     if others:

@@ -87,14 +87,22 @@ class Console(rich.console.Console):
 
 
 def text_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[str] = ()
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[str] | None = None
 ) -> Table:
-    """Make a table of texts, folded and never cut; columns of words are ``left``, those of numbers to the right."""
+    """Make a table of texts, folded and never cut; columns other than those named as ``left`` are of numbers."""
     table = Table(title=plain_text(title) or None)
     for heading in columns:
-        table.add_column(plain_text(heading), justify="left" if heading in left else "right", overflow="fold")
+        justify: Any = "left" if left is None or heading in left else "right"
+        table.add_column(plain_text(heading), justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*map(plain_text, row))
+    return table
+
+
+def facts_table(title: str, facts: Mapping[str, str]) -> Table:
+    """Make a table of what is known of one thing, a line a fact."""
+    table = text_table(title, ("", ""), facts.items())
+    table.show_header = False
     return table
 
 
@@ -125,14 +133,14 @@ class _LogFile(logging.FileHandler):
     """A log that ends, with a line on stderr, where its disk is full; what the command itself does goes on."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name
-        """Say once why there is no more of it."""
+        """Print once why the log ends."""
         error = sys.exc_info()[1]
         logging.getLogger("clinometer").removeHandler(self)
         reason = getattr(error, "strerror", None) or error
         sys.stderr.write(f"clinometer: --log-file {printable(self.baseFilename)}: it ends here: {reason}\n")
 
     def close(self) -> None:
-        """Close it; of what is left to be written there is no room, which was told."""
+        """Close the file; a full disk, which was reported, has no room for what is left to be written."""
         with suppress(OSError):
             super().close()
 
@@ -305,5 +313,5 @@ def write_table(table: pd.DataFrame, out: Path | None, mapping: Mapping[str, Any
 
 
 def plain_text(text: str) -> str:
-    """Text as rich prints it: no markup is read in it, and nothing reaches the terminal but letters and lines."""
+    """Escape text for Rich: no markup is read in it, and nothing reaches the terminal but letters and lines."""
     return escape(printable(text))

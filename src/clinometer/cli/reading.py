@@ -1,0 +1,295 @@
+"""Commands that ask readers about pictures: read, questions, and what they print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.table import Table
+
+from clinometer import api
+from clinometer.cli.options import READER_OPTIONS, asks
+from clinometer.cli.tables import Console, check_place, plain_text, tell, text_table, write_table
+from clinometer.errors import InvalidInputError
+from clinometer.pipeline.options import Option
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from clinometer.readings.folder import FolderReadings
+
+
+@asks(api.read_run, api.read_images, also=READER_OPTIONS, without=("run", "folder"))
+def read(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER|RUN", help="A folder of pictures, or a run directory.")],
+    *,
+    reader: Sequence[str] = (),
+    question: Sequence[str] = (),
+    out: Path | None = None,
+    same_pictures: bool = False,
+    table: Annotated[Path | None, typer.Option(help="Also write the table: .csv, .json, .parquet.")] = None,
+    **asked: Any,
+) -> None:
+    """Read what pictures show, and measure how often the reader errs. Draws nothing."""
+    from clinometer.cli.console import LiveProgress
+    from clinometer.runs import Directory
+    from clinometer.runs.ledger import RECORD
+
+    check_place(table)
+    if Directory(folder).exists(RECORD):
+        if out is not None:
+            raise InvalidInputError.unsupported("--out: the answers of a run are kept in it; leave --out out")
+        if same_pictures:
+            raise InvalidInputError.unsupported(
+                "--same-pictures: it is of a folder; label a run's own pictures by clinometer ratings"
+            )
+        with LiveProgress() as progress:
+            answers = api.read_run(folder, reader=reader or "reference", question=question, **asked, progress=progress)
+        _show_answers(folder, answers, table)
+        return
+    if asked["check_drift"]:
+        raise InvalidInputError.unsupported(
+            "--check-drift: it is of a run, whose pictures are read part by part; leave it out"
+        )
+    for name in ("check_drift", "retry_failed", "engine", "workers"):  # which a folder has no use for
+        asked.pop(name, None)
+    for option, values in (("reader", reader), ("question", question)):
+        if values and len(values) > 1:
+            raise InvalidInputError.too_many(
+                f"--{option}: found {len(values)}, and a folder takes one; give it once, or a run"
+            )
+    with LiveProgress() as progress:
+        found = api.read_images(
+            folder, reader=(reader or ["reference"])[0], question=(question or ["gender"])[0], out=out,
+            same_pictures=same_pictures, **asked, progress=progress,
+        )  # fmt: skip
+    if found.opened is None:
+        print_readings(found)
+    else:
+        print_open_answers(
+            f"{found.question.text} {found.card.name} read {len(found.table):,} pictures.", found.opened
+        )  # fmt: skip
+    write_table(found.table, table)
+    tell("tables", of="read", tables=_found_tables(found))
+
+
+def _show_answers(folder: str, answers: Mapping[str, pd.DataFrame], table: Path | None) -> None:
+    """Print what readers said of a run, closed questions and open ones, and write all of it."""
+    import pandas as pd
+
+    from clinometer.cli.console import print_summary
+
+    run = api.open_run(folder)
+    for name, said in answers.items():
+        spoken = run.readers.questions(name)
+        is_open = said["question"].isin([each for each, spec in spoken.items() if spec.kind == "open"])
+        print_answers(name, said[~is_open])
+        for asked in dict.fromkeys(said["question"][is_open]):
+            told = api.open_answers(folder, reader=name, question=asked)
+            print_open_answers(f"{name}, {asked}: {spoken[asked].text}", told)
+    if run.is_scored:
+        print_summary(run)
+    counts = pd.concat([said.assign(reader=name) for name, said in answers.items()]).fillna({"answer": ""})
+    counts = counts.groupby(["reader", "question", "answer"], sort=False).size().rename("pictures").reset_index()
+    tell(run, answers=counts.to_dict("records"))
+    if table is not None:
+        write_table(pd.concat([said.assign(reader=name) for name, said in answers.items()]), table)
+
+
+@asks(
+    api.write_questions,
+    also={
+        "price": Annotated[float | None, Option("What one concept's proposals cost, of a server.")],
+        "base_url": READER_OPTIONS["base_url"],
+        "concurrency": READER_OPTIONS["concurrency"],
+    },
+)
+def questions(
+    suite: str,
+    *,
+    out: Path = Path("questions.yaml"),
+    concepts: str = "",
+    **asked: Any,
+) -> None:
+    """Let a language model propose questions about a suite's pictures, in a file for you to edit. Sends no picture."""
+    names = [name.strip() for name in concepts.split(",") if name.strip()]
+    written = api.write_questions(suite, out=out, concepts=names, **asked)
+    counts = [(spec, len(written.proposed_for[spec.name])) for spec in written.questions]
+    rows = [(spec.name, spec.kind, spec.text, f"{n:,} concepts" if n > 1 else "1 concept") for spec, n in counts]
+    console = Console()
+    console.print(text_table("", ("question", "kind", "text", "proposed for"), rows))
+    for where, reason in written.unread.items():
+        console.print(plain_text(f"Not taken, {where}: {reason}"))
+    console.print(plain_text(f"Written to {out}. Read and edit it, then give clinometer read --question {out}#NAME."))
+    untaken = [f"not taken, {where}: {reason}" for where, reason in written.unread.items()]
+    tell("files", of="questions", place=str(out), files=[str(out)], remarks=untaken)
+
+
+def print_answers(name: str, answers: pd.DataFrame) -> None:
+    """Print what a reader answered about a run's images, a table a question."""
+    for question, rows in answers.groupby("question", sort=False):
+        said = rows["answer"].fillna("no answer").value_counts()
+        counted = ", ".join(f"{answer} {count:,}" for answer, count in said.items())
+        Console().print(plain_text(f"{name}, {question}: {counted}"))
+
+
+MOST_COLUMNS: Final = 6
+"""Answers that have a column of their own in a terminal; the table that is written has all."""
+
+
+def _found_tables(found: FolderReadings) -> dict[str, Any]:
+    """Gather what was read of a folder as tables: the pictures, and the shares of the groups with their bounds."""
+    tables: dict[str, Any] = {"pictures": found.table.drop(columns="sha256", errors="ignore")}
+    groups, matrix = found.question.groups, found.confusion
+    if found.opened is None:
+        tables["groups"] = [
+            {
+                "group": group,
+                "read_as": int(found.answers[k]),
+                **_as_read(found, k),
+                "recall": None if matrix is None else matrix.recall[k],
+                "recall_low": None if matrix is None else matrix.low[k],
+                "recall_high": None if matrix is None else matrix.high[k],
+                **_quoted(found, k),
+            }
+            for k, group in enumerate(groups)
+        ]
+        return tables
+    told = found.opened.found
+    tables["concepts"] = [
+        {"concept": concept, "value": each.value, "low": each.low, "high": each.high, "q": each.q, "n": each.n,
+         "reason": each.reason} for concept, each in zip(told.concepts, told.each, strict=True)
+    ]  # fmt: skip
+    return tables
+
+
+def _as_read(found: FolderReadings, k: int) -> dict[str, Any]:
+    """Return a group's share among the pictures that are read, as read, with its interval and its bounds."""
+    own = vars(found.read[k])
+    return {f"read_{'share' if name == 'value' else name}": each if isfinite(each) else None
+            for name, each in own.items()}  # fmt: skip
+
+
+def _quoted(found: FolderReadings, k: int) -> dict[str, Any]:
+    """Return a group's share as far as it may be quoted, with its interval, its bounds over the unread, and why not."""
+    quoted = found.quoted
+    names = {"share": "share", "share_low": "low", "share_high": "high", "bound_low": "bound_low",
+             "bound_high": "bound_high"}  # fmt: skip
+    numbers = {name: None if quoted is None or not quoted.by else getattr(quoted, own)[k]
+               for name, own in names.items()}  # fmt: skip
+    more: dict[str, Any] = {"transport": "", "labels_needed": None, "reason": ""}
+    if quoted is not None:
+        needed = quoted.labels_needed if isfinite(quoted.labels_needed) else None
+        more = {"transport": quoted.transport.answer, "labels_needed": needed, "reason": quoted.reason}
+    return numbers | more
+
+
+def print_open_answers(title: str, told: Any) -> None:
+    """Print the free answers by concept, how much they depend on the concept, and counterfactuals."""
+    from clinometer.report.wording import bare_probability
+
+    found, console = told.found, Console()
+    console.print(plain_text(title))
+    shown = found.answers[:MOST_COLUMNS]
+    columns = {answer: list(map(str, found.counts[:, k])) for k, answer in enumerate(shown)}
+    if len(found.answers) > len(shown):
+        columns[f"{len(found.answers) - len(shown)} more"] = list(map(str, found.counts[:, len(shown) :].sum(axis=1)))
+    columns["no answer"] = list(map(str, told.unread))
+    columns["tells, nats"] = [_dependence(each) for each in found.each]
+    columns["q"] = ["–" if each.reason else bare_probability(each.q) for each in found.each]
+    console.print(_table("What is said, by concept", found.concepts, columns, of="concept"))
+    overall = found.overall
+    lines = [
+        f"No number: {overall.reason}." if overall.reason
+        else f"All concepts: {_dependence(overall)} nats, p = {bare_probability(overall.p)}, over {overall.n:,} "
+        f"pictures; {overall.null:.2f} if answers did not depend on the concept.",
+        f"Put together: {told.clustered_by}.",
+    ]  # fmt: skip
+    lines += [
+        f"{initial} against {other}: concept association {each.value:.2f} [{each.low:.2f}, {each.high:.2f}], "
+        f"q = {bare_probability(each.q)}, {each.null:.2f} if the counterfactual changed nothing."
+        if not each.reason else f"{initial} against {other}: no concept association, {each.reason}."
+        for (initial, other), each in told.associations.items()
+    ]  # fmt: skip
+    for line in lines:
+        console.print(plain_text(line))
+
+
+def _dependence(each: Any) -> str:
+    return "–" if each.reason else f"{each.value:.2f} [{each.low:.2f}, {each.high:.2f}]"
+
+
+def print_readings(found: FolderReadings) -> None:
+    """Print how the known groups are read, and the shares of the others."""
+    from clinometer.readings.known import unread_in_words
+    from clinometer.report.wording import percent
+
+    groups, matrix, quoted, unknown = found.question.groups, found.confusion, found.quoted, int(found.answers.sum())
+    console = Console()
+    console.print(plain_text(f"{found.question.text} {found.card.name} read {len(found.table):,} pictures."))
+    if matrix is not None:
+        columns = {f"read as {group}": list(map(str, matrix.counts[:, k])) for k, group in enumerate(groups)}
+        columns["as none of them"] = list(map(str, matrix.counts[:, -1]))
+        columns["read right"] = _with_interval(matrix.recall, matrix.low, matrix.high)
+        console.print(_table(f"{int(matrix.counts.sum()):,} pictures whose group is given", groups, columns))
+    if unknown:
+        read, as_read = int(found.answers[:-1].sum()), found.read
+        bounds = [(each.bound_low, each.bound_high) for each in as_read]
+        columns = {"of the read": _with_interval(*zip(*((each.value, each.low, each.high) for each in as_read),
+                                                      strict=True)) if read else ["–"] * len(groups)}  # fmt: skip
+        if quoted is not None and quoted.by:
+            heading = "by people and reader" if quoted.by == "rated" else "corrected"
+            columns[heading] = _with_interval(quoted.share, quoted.low, quoted.high)
+            bounds = list(zip(quoted.bound_low, quoted.bound_high, strict=True))
+        if unknown > read and not (quoted is not None and quoted.by == "rated"):
+            columns["with the unread"] = [f"[{percent(low)}, {percent(high)}]" for low, high in bounds]
+        console.print(_table(f"The other {unknown:,}" if matrix else f"{unknown:,} pictures", groups, columns))
+    lines = [_what_it_rests_on(found)]
+    if unread := unread_in_words(found.table):
+        lines.append(f"Of no group: {unread}.")
+    if cannot := found.card.notes.get("cannot"):
+        lines.append(f"What this reader cannot do: {cannot}.")
+    for line in filter(None, lines):
+        console.print(plain_text(line))
+
+
+def _table(title: str, groups: Sequence[str], columns: Mapping[str, Sequence[str]], *, of: str = "group") -> Table:
+    table = text_table(title, (of, *columns), zip(groups, *columns.values(), strict=True), left=(of,))
+    table.title_justify = "left"
+    return table
+
+
+def _with_interval(values: Iterable[float], lows: Iterable[float], highs: Iterable[float]) -> list[str]:
+    """Return percentages with their intervals: ``98 % [92 %, 100 %]``."""
+    from clinometer.report.wording import percent
+
+    return [f"{percent(value)} [{percent(low)}, {percent(high)}]"
+            for value, low, high in zip(values, lows, highs, strict=True)]  # fmt: skip
+
+
+def _what_it_rests_on(found: FolderReadings) -> str:
+    """Return what the shares assume, or why they are not corrected."""
+    if found.confusion is None:
+        return (
+            "Shares are the reader's word, by chance as in brackets (95 %). How often it errs is unknown: give --truth "
+            "with the groups of some pictures, and shares are corrected."
+        )
+    quoted = found.quoted
+    if quoted is None:
+        return ""
+    if quoted.by == "rated":
+        return "Shares of all pictures, by the given groups of some and the reader's answers to all; brackets: 95 %."
+    if not quoted.by:
+        return (
+            f"No corrected share: {quoted.reason}. The share of the read is the reader's word, and may be far off. "
+            f"Label {quoted.labels_needed:,.0f} of these pictures, drawn at random, and give them as --truth with "
+            "--same-pictures."
+        )
+    doubt = {
+        "like": "known and asked pictures are alike to the reader",
+        "cannot tell": f"whether they do, nobody can tell: {quoted.transport.reason}",
+    }[quoted.transport.answer]
+    return f"Corrected shares are of the pictures read, if the reader's errors carry over ({doubt}); brackets: 95 %."
