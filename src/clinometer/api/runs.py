@@ -285,13 +285,14 @@ def read_run(
     from clinometer.models import load_encoder
     from clinometer.models.protocols import weights_of
     from clinometer.pipeline.audits import Workers, executor_of, questions_of
-    from clinometer.pipeline.execution import ask_failed_again, read_all
+    from clinometer.pipeline.execution import Executor, ask_failed_again, read_all
     from clinometer.pipeline.recipes import Models
     from clinometer.pipeline.results import refresh_report, score
     from clinometer.readings.folder import keep_clusters, read_known
     from clinometer.runs import listening
     from clinometer.runs.drawing import require_budget
-    from clinometer.runs.encoding import answers_again, answers_to_come, require_drawn
+    from clinometer.runs.encoding import require_drawn
+    from clinometer.runs.reading import answers_again, answers_to_come
 
     progress, opened_run = listening(progress), Run(run)
     opened_run.require_images("a reader")
