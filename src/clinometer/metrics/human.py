@@ -1,4 +1,4 @@
-"""What people see in the images, beside what the encoders read: shares, agreement, and the encoders' errors.
+"""What people see in the images, next to what the encoders read: shares, agreement, and the encoders' errors.
 
 ``HumanStudy`` is what was rated, as arrays: answers by rater and item, readings by item. ``PairedStudy`` is what was
 compared, two pictures at a time.
@@ -194,7 +194,7 @@ def majority(answers: np.ndarray, number: int) -> np.ndarray:
 
 
 def item_weights(concept: RatedConcept) -> np.ndarray:
-    """(items,) how many images of the concept each rated item stands for."""
+    """(items,) how many images of the concept each rated item represents."""
     rated = np.isfinite(concept.answers).any(axis=0)
     if concept.strata is None or concept.sizes is None:
         others = len(next(iter(concept.unrated.values()), ()))
@@ -274,7 +274,7 @@ class HumanStudy:
     Attributes
     ----------
     answers : every answer that could be given, by number.
-    a, b : numbers of the answers that stand for the two groups compared.
+    a, b : numbers of the answers of the two groups compared.
     concepts : what was rated of each concept; all hold the same raters in the same order.
     same, repeats : repeated items that got the same answer again, and all of them.
     right, checks : items with a known answer that were answered so, and all of them.

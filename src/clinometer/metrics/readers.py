@@ -102,7 +102,7 @@ def rated_group_shares(
     ratings : (raters, n) people's answers to the rated images.
     readings, unrated : (n,) and (N − n,) the reader's answers to these and to the other images; no answer is read as
         "cannot tell".
-    strata, sizes, n_all : as of ``rated_share``.
+    strata, sizes, n_all : as in ``rated_share``.
 
     Raises
     ------
@@ -434,7 +434,7 @@ def drift_row(reader: str, differs: np.ndarray, parts: Sequence[int]) -> Score:
 
     Parameters
     ----------
-    differs : (rounds × units), as of :func:`clinometer.stats.drift.answer_drift`.
+    differs : (rounds × units), as in :func:`clinometer.stats.drift.answer_drift`.
     parts : before which part each round was asked; -1 after all.
     """
     found, there = answer_drift(differs), np.isfinite(differs)

@@ -2,7 +2,7 @@
 
 With K groups and "cannot tell", y_r of a concept's n images are answered r, and L[k, r] of those known to show k::
 
-    share             y_k / n, Wilson's interval               what cannot be told is nobody's
+    share             y_k / n, Wilson's interval               "cannot tell" counts for no group
     read_share        y_k / Σ_k y_k, Wilson's interval         of the images that are read, as read; bounds below
     corrected_share   π̂_k of the likelihood of y and L         of the images that are read: stats.confusion
     transport         whether the errors carry over to them    metrics.transport
@@ -183,7 +183,7 @@ def _shares(each: AnsweredQuestion, confidence: float) -> list[Score]:
 
 
 def _correct(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, confidence: float) -> Iterator[Score]:
-    """Correct a concept's shares; with the ends that pictures of nobody's group allow, told apart by why they are."""
+    """Correct a concept's shares; with the ends that pictures without a group allow, by the reason for that."""
     groups, known, y = each.groups, each.known, concept.counts
     lacking = [group for group, row in zip(groups, known, strict=True) if not row.sum()]
     about = replace(about, component="corrected_share", null=1 / len(groups), test=each.source)
@@ -380,7 +380,7 @@ def _errors(each: AnsweredQuestion, confidence: float) -> Iterator[Score]:
 
 
 def _separation(each: AnsweredQuestion, confidence: float) -> Score:
-    """Report how well a reader tells the groups apart: the smallest singular value of its errors, p that it is 0."""
+    """Report how well a reader distinguishes the groups: the smallest singular value of its errors, p that it is 0."""
     row = Score(
         metric=READING, component="separation", encoder=each.reader, setting=each.question, null=0.0,
         n_target=int(each.known.sum()), test=each.source,

@@ -80,7 +80,7 @@ class Score(_Fields):
     concept : the target it is about; empty for a number about a category or a whole suite.
     category : the target's category, or the category summarised; ``"all"`` for the whole suite.
     group : the attribute group it is about, where there is one.
-    setting : what was varied beside the concept, for example ``"strength 0.8"``; empty where nothing was.
+    setting : what was varied besides the concept, for example ``"strength 0.8"``; empty where nothing was.
     encoder : the encoder's name, or ``"mean"`` for the average over encoders; of metric ``"reading"`` the reader's.
     value : the estimate.
     low, high : 95 % interval over images, those of the target and of the attributes; words are fixed.

@@ -63,7 +63,7 @@ def gap_evidence(
 
     Parameters
     ----------
-    steered, asked, margin : as of :func:`clinometer.metrics.steerability.steerability_rows`, of two groups.
+    steered, asked, margin : as in :func:`clinometer.metrics.steerability.steerability_rows`, of two groups.
     ahead : also count the pictures that would decide.
 
     Returns

@@ -228,7 +228,7 @@ class _Leaning:
         return leaning
 
     def towards_a(self, embeddings: torch.Tensor) -> torch.Tensor:
-        """Return the log odds of group a that each image's leaning stands for."""
+        """Return the log odds of group a that each image's leaning implies."""
         a, b = self.ends
         return (self._scores(embeddings) - (a + b) / 2) / ((a - b) / 2) * SHARPNESS
 
@@ -280,7 +280,7 @@ def train(
     ----------
     prompts : concept → its neutral prompt.
     named : prompts that name a group, under which the network is to answer as it did.
-    attributes, words : of groups a and b: prompts whose images stand for them, and words.
+    attributes, words : of groups a and b: prompts whose images represent them, and words.
     shares : concept → group → what it is to have.
     say : told each step's loss.
 
@@ -357,7 +357,7 @@ def _groups(
     named: Sequence[str],
     rng: np.random.Generator,
 ) -> tuple[dict[str, torch.Tensor], tuple[list[str], torch.Tensor]]:
-    """Draw what stands for the groups: its embeddings; and latents under prompts that name a group, to hold fast."""
+    """Draw images of the groups: their embeddings; and latents under prompts that name a group, to hold fast."""
     embeddings, latents = {}, []
     for group, asked in attributes.items():
         prompts = [prompt for prompt in asked for _ in range(4)]

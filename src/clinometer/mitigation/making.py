@@ -44,7 +44,7 @@ class Job:
     Attributes
     ----------
     model, options : the model as ``--model`` names it, and what its adapter is given.
-    suite : its groups say who is named how, and which images stand for them.
+    suite : its groups say who is named how, and which images represent them.
     target : the share that each group is to have.
     targets : concept → the same, of concepts that are to have other shares.
     cited : ``reference``, where these are from.

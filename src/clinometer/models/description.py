@@ -45,7 +45,7 @@ class Capabilities:
     text_encoders : the classes of the text encoders that guide it, in the order of its components.
     own_text : the names under which suites of study leaning read those of them that come with a tokenizer.
     prior : it draws in two stages, first an image embedding from the text, then the image from that.
-    takes : what a request of it can say, in words, by the name of a setting; empty where nobody knows.
+    takes : the settings that a request can have, described by name; empty where unknown.
     """
 
     edit: bool
@@ -135,7 +135,7 @@ def describe_model(spec: str, **options: Any) -> Description:
 
     Parameters
     ----------
-    spec : as of `load_generator`, `load_encoder` or `load_reader`. A directory with ``model_index.json`` is a
+    spec : as in `load_generator`, `load_encoder` or `load_reader`. A directory with ``model_index.json`` is a
         generator; another is an encoder, or a reader if it cannot be loaded as an encoder.
     **options : of the adapter, such as ``model_config``. A price need not be given: nothing is asked of a server.
 

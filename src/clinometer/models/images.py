@@ -192,7 +192,7 @@ def at_hand(file: Path) -> bytes | Path:
             return file
         with open(file, "rb", buffering=0) as stream:
             content = stream.read(status.st_size + 1)
-    except OSError:  # its reason is told when it is decoded
+    except OSError:  # the reason is reported when it is decoded
         return file
     return content if len(content) == status.st_size else file
 
@@ -204,7 +204,7 @@ def decoded_bytes(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> int:
             image = Image.open(stream, formats=FORMATS)
             _require_pixels(image, max_pixels)
             return image.width * image.height * BYTES_A_PIXEL
-    except Exception:  # its reason is told when it is decoded
+    except Exception:  # the reason is reported when it is decoded
         return 0
 
 

@@ -1,6 +1,6 @@
 """A mitigation as it lies on disk, and what of it needs only words: ``mitigation.json``, its gate, its wordings.
 
-``mitigation.json`` stands beside a pipeline's ``model_index.json``, beside a LoRA, or alone, and says what was done to
+``mitigation.json`` lies next to a pipeline's ``model_index.json``, next to a LoRA, or alone, and says what was done to
 a model and what still is done to each of its prompts. clinometer's loaders honour it. The library diffusers does not
 know the file: of a pipeline directory it loads the weights alone, which are those of the model before, and of a LoRA it
 loads the whole, as that is in the weights.
@@ -71,7 +71,7 @@ class Mitigation(BaseModel):
     template : of an intervention in the prompt, what replaces it; ``{prompt}`` and ``{subject}`` stand in it.
     strength : of what has one.
     offsets : of the unconditional embedding, how far along the direction of a group, by prompt.
-    tensors_sha256 : of the file of tensors beside it.
+    tensors_sha256 : of the file of tensors next to it.
     drawn_at : steps and guidance that it was made at, which an audit takes where it is asked for no other.
     made_of : what it was made from, and what was measured then; no output depends on it.
     """
@@ -149,7 +149,7 @@ class Mitigation(BaseModel):
         return drawn
 
     def told(self, result: GenerationResult, request: GenerationRequest) -> GenerationResult:
-        """Record beside an image the words that it was drawn from, where they are not those of its request."""
+        """Record with an image the words that it was drawn from, where they are not those of its request."""
         worded = self.worded(request.prompt, request.seed)
         if worded == request.prompt or result.status != "ok":
             return result

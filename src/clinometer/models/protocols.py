@@ -225,7 +225,7 @@ class Denoiser(Protocol):
 
 
 class FaceLandmarker(Protocol):
-    """Finds the landmarks of a face. ``name`` tells its library, version and weights."""
+    """Finds the landmarks of a face. ``name`` gives its library, version and weights."""
 
     name: str
 
@@ -404,7 +404,7 @@ class Parks(Protocol):
 
 
 class Releases(Protocol):
-    """Lets go of its weights for good, where others compute in its place; its card and its abilities stay."""
+    """Releases its weights for good, where others compute in its place; its card and its abilities stay."""
 
     def release(self) -> None:
         """Release the weights; nothing is computed with them any more."""
@@ -460,5 +460,5 @@ class BeginsPrepared(Protocol):
     """Hands prepared images to its device and waits for their vectors later: two parts are then in its hands."""
 
     def begin_prepared(self, prepared: Sequence[Any]) -> Callable[[], np.ndarray]:
-        """Begin; the returned function waits for the vectors, the same as of `PreparesImages.encode_prepared`."""
+        """Begin; the returned function waits for the vectors, the same as in `PreparesImages.encode_prepared`."""
         ...

@@ -94,10 +94,10 @@ def load_generator(spec: str, *, prefer: Mapping[str, Any] | None = None, **opti
         It is there and cannot be loaded, or it does not take one of the options.
     """
     adapter = _generator_adapter(spec)
-    worn = options.get("mitigation")
-    if worn in (None, "none") or takes_option(spec if _split(GENERATORS, spec) else "diffusers", "mitigation"):
+    file = options.get("mitigation")
+    if file in (None, "none") or takes_option(spec if _split(GENERATORS, spec) else "diffusers", "mitigation"):
         return cast(Generator, _build(*adapter, options | {"prefer": prefer or None}))
-    mitigation = read_mitigation(worn)[0]  # read first: a wrong file must not cost the loading
+    mitigation = read_mitigation(file)[0]  # read first: a wrong file must not cost the loading
     others = {name: value for name, value in options.items() if name != "mitigation"}
     return cast(Generator, Reworded(cast(Generator, _build(*adapter, others | {"prefer": prefer or None})), mitigation))
 
@@ -304,7 +304,7 @@ def stamps_of(spec: object, *, offline: bool = False, of_lora: bool = False) -> 
 
 
 def _cached_snapshot(spec: str, offline: bool) -> Path | None:
-    """Find the snapshot in the local cache that a hub id stands for; None where only a download would tell.
+    """Find the snapshot of a hub id in the local cache; None where it would have to be downloaded.
 
     A branch may have moved on, so the hub is asked for its commit, as loading does; where it cannot be reached, the
     cache's own is taken, as loading does.

@@ -34,7 +34,7 @@ def require_confidence(confidence: Any) -> None:
 
 
 def generator(rng: Any) -> np.random.Generator:
-    """Return the random generator that a seed, a generator or None stands for."""
+    """Return the random generator for a seed, a generator or None."""
     try:
         return np.random.default_rng(rng)
     except (TypeError, ValueError):

@@ -145,7 +145,7 @@ def bca_interval(
     influence : (n, …) what each item adds to the error of the estimate: its share of it by the delta method, or the
         estimate minus the estimate without the item.
     freedom : degrees of freedom of the draws' variance, of the shape (…) or one for all.
-    limits : as of :func:`percentile_interval`; a draw that has no value lies above θ̂ in the z0 of the lower end, and
+    limits : as in :func:`percentile_interval`; a draw that has no value lies above θ̂ in the z0 of the lower end, and
         below it in that of the upper one.
     """
     require_confidence(confidence)
@@ -165,7 +165,7 @@ def bca_interval(
 
 
 def why_no_interval(draws: np.ndarray) -> str:
-    """Explain why draws gave no interval of a number that has a value: some of them have none, or all lie beside it."""
+    """Explain why draws gave no interval of a number that has a value: some draws have none, or all lie off it."""
     undefined = float(np.mean(np.isnan(draws)))
     share = f"{100 * undefined:.2g}\N{NARROW NO-BREAK SPACE}%"
     return f"no interval: in {share} of resamples it has no value" if undefined else BESIDE

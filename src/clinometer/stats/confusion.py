@@ -46,7 +46,7 @@ _WIDER = 1.1
 """By how much the quantile at a corner is raised: simulated ones lie 6 to 16 % above that of χ̄², as M is estimated."""
 
 _LEAST = 1e-12
-"""An expected count that stands for none: a share of exactly 0 could not rise again."""
+"""An expected count that replaces 0: a share of exactly 0 could not rise again."""
 
 FEWEST_LABELLED = 2
 """Labelled images of each group that were read, below which there are no corrected shares."""
@@ -73,7 +73,7 @@ class CorrectedShares:
     ----------
     share, low, high : (K,) in [0, 1]; NaN where ``reason`` says why. An interval that ends at 0 or 1 is one-sided.
     bound_low, bound_high : (K,) the ends with none and with all of the unread images of the group.
-    identified : whether the reader tells all groups apart, beyond what chance in ``labelled`` allows.
+    identified : whether the reader distinguishes all groups, beyond what chance in ``labelled`` allows.
     separation : smallest singular value of M's estimate: 0 where some mixture of groups is answered like another.
     separation_p : p of the test that it is 0; ``identified`` where below 1 − confidence.
     misfit : deviance of the joint model of both tables, "cannot tell" included: 0 where it fits; ``misfit_p`` its p.

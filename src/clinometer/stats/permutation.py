@@ -314,7 +314,7 @@ def sign_flip_test(
 
 
 _EXACT_RANKS: Final = 8
-"""A smaller sample of so many numbers at most is told by the exact distribution, where no two numbers are equal."""
+"""The size of the smaller sample up to which the exact distribution is used, without ties."""
 
 _WHOLE: Final = 2.0**53
 """Sums of whole numbers below it are exact in float64, in whatever order."""

@@ -29,7 +29,7 @@ TOLERANCE: Final = 2e-5
 """How far apart two unit vectors of one file may be: beyond what the order of a sum does to an encoder's numbers."""
 
 SAVED_AGAIN: Final = 0.05
-"""How far a picture that was saved again may lie from itself, where nobody has measured it."""
+"""How far a picture that was saved again may lie from itself, where it was not measured."""
 
 SURELY_ONE: Final = 0.02
 """Distance of two unit vectors below which no model is known to draw different pictures: a cosine of .9998."""
@@ -48,7 +48,7 @@ def sketches(vectors: np.ndarray) -> np.ndarray:
     """Return the places of vectors (n × d), scaled to unit length, along 64 directions, or all d: (n × k).
 
     Distances of unit vectors are those of their sketches. The same directions for the same d. What no cosine can take
-    is left to whoever takes cosines: a zero vector stays one, and what is not finite is 0.
+    is left to the caller that takes cosines: a zero vector stays one, and what is not finite is 0.
     """
     dim = vectors.shape[1]
     finite = np.nan_to_num(np.asarray(vectors, np.float64), posinf=0.0, neginf=0.0)
@@ -91,7 +91,7 @@ def drawn_once(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the positions of different pictures, the first of each, and how often each of them is there: (k,), (k,).
 
-    ``places``, ``within`` : as of :func:`first_of_each`. ``drawn`` : how often each row is there already, (n,); once by
+    ``places``, ``within`` : as in :func:`first_of_each`. ``drawn`` : how often each row is there already, (n,); once by
     default.
     """
     return different(first_of_each(places, within), drawn)

@@ -32,21 +32,21 @@ from clinometer.suites.question import QuestionSpec, question_of_groups
 from clinometer.suites.strict import LANGUAGE_TAG, SEVERAL_LANGUAGES, ImageCount, Name, Number, Strict, Text
 
 BLANK_PROMPT: Final = ""
-"""What an image is held against to see whether it shows anything of its own prompt."""
+"""The prompt that an image is compared with to see whether it shows anything of its own."""
 
 ABLATED: Final = "ablated"
 """The role of images of a target's prompt without one of its words."""
 
 
 class AttributePrompt(Strict):
-    """A prompt whose images stand for a group. Prompts of different groups that share ``pair`` are matched."""
+    """A prompt whose images represent a group. Prompts of different groups that share ``pair`` are matched."""
 
     prompt: Text
     pair: Name | None = None
 
 
 class Group(Strict):
-    """A social group: the prompts whose images stand for it and the words that name it.
+    """A social group: the prompts whose images represent it and the words that name it.
 
     ``cell`` is its level on every axis, in a suite with axes.
     """
@@ -389,7 +389,7 @@ class LeaningSuite(Suite):
         return {name: value for name, value in super().content.items() if name not in ("wording", "ablate", "phrases")}
 
     def text_of(self, target: Target) -> str:
-        """Return the text that stands for a target: its prompt, or its keyword verbatim."""
+        """Return the text that represents a target: its prompt, or its keyword verbatim."""
         return target.prompt if self.text_targets == "prompt" else str(target.keyword)
 
     def label_of(self, group: str) -> str:

@@ -117,7 +117,7 @@ GENDERS: Final = {"man": ("male", "man", "men"), "woman": ("female", "woman", "w
 
 
 def suite_from_scenarios(data: Mapping[str, Any], groups: Mapping[str, Any], *, source: str) -> dict[str, Any]:
-    """Read FAIRBench's scenarios as the mapping of a suite; ``groups`` : as of :func:`suite_from_list`.
+    """Read FAIRBench's scenarios as the mapping of a suite; ``groups`` : as in :func:`suite_from_list`.
 
     Raises
     ------

@@ -38,9 +38,9 @@ class AnswerSpec(Strict):
 
 
 class QuestionSpec(Strict):
-    """A question, and its answers by the group that each stands for.
+    """A question, and its answers by their groups.
 
-    "None of these", "several people" and "cannot tell" are always offered beside them.
+    "None of these", "several people" and "cannot tell" are always offered, too.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class QuestionSpec(Strict):
 def question_of_groups(name: str, label: str, groups: Mapping[str, tuple[str, Sequence[str]]]) -> QuestionSpec:
     """Ask to which group a picture's person belongs; each has its label and its words, of which shared ones mean none.
 
-    ``label`` : what the groups differ in, such as skin tone; empty where nobody has said.
+    ``label`` : what the groups differ in, such as skin tone; empty where unknown.
     """
     taken = Counter(word.casefold() for own, words in groups.values() for word in dict.fromkeys((own, *words)))
     asked = f"Which of these describes the person in this picture, by {label}?" if label else (

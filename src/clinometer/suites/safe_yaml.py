@@ -57,7 +57,7 @@ def _require(count: float, most: int, what: str, place: Any) -> None:
 
 
 def _written_out(node: yaml.Node, counts: dict[int, float]) -> float:
-    """Return how many values a node stands for; infinitely many if it stands for itself."""
+    """Return how many values a node expands to; infinitely many if it contains itself."""
     if id(node) not in counts:
         counts[id(node)] = float("inf")
         children = node.value if isinstance(node, yaml.CollectionNode) else ()
@@ -112,7 +112,7 @@ PAGES: Final[dict[Kind, str]] = {
     "question": "docs/readers.md",
     "reference": "docs/standards.md",
 }
-"""What tells of it."""
+"""The message."""
 
 
 def read_yaml(text: str, *, source: str, what: Kind = "suite") -> dict[str, Any]:

@@ -88,7 +88,7 @@ _CODES: Final = {
 
 _Place = tuple[int | str, ...]
 MOST_PROBLEMS: Final = 10
-"""Problems that one message tells."""
+"""Problems that one message lists."""
 
 
 def explain(

@@ -36,7 +36,7 @@ class AttributePair(Strict):
 
 
 class Stimulus(Strict):
-    """One word or phrase that stands for a concept. ``prompt`` replaces the template where that reads badly."""
+    """One word or phrase for a concept. ``prompt`` replaces the template where that reads badly."""
 
     name: Name
     prompt: Text | None = None

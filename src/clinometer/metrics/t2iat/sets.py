@@ -123,7 +123,7 @@ class MeasuredSet(_Sizes):
 
     @property
     def units(self) -> MeasuredSet:
-        """Return what is sampled, as of :class:`PromptSet`."""
+        """Return what is sampled, as in :class:`PromptSet`."""
         return self.batched or self
 
 

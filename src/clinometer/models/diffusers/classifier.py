@@ -106,7 +106,7 @@ class DiffusionClassifier:
 
     Parameters
     ----------
-    denoiser : the model, as of ``generator.denoiser()``.
+    denoiser : the model, as in ``generator.denoiser()``.
     labels : the classes, at least two.
     template : the prompt of a class, with ``{}`` for its label; the label itself by default.
     trials : timesteps with their noise that an image is looked at, at most.
@@ -147,7 +147,7 @@ class DiffusionClassifier:
         """Measure the error of every class on every image.
 
         A number depends on its image, class, trial and seed alone; on the images beside it and on the batch size by
-        rounding, which ``tolerance`` bounds. ``advance`` is told the evaluations done or spared.
+        rounding, which ``tolerance`` bounds. ``advance`` is called with the evaluations done or spared.
         """
         keys = tuple(image_sha256(image) for image in images)
         shape = (len(images), len(self.labels), self.trials)

@@ -110,7 +110,7 @@ class Conditioning:
     place in the batch can change them; a stochastic scheduler goes on drawing from the same generator.
 
     torch's CPU generator uses the low 32 bits of a seed. A ``mitigator`` words prompts anew and changes embeddings, and
-    is told which images the call is about to draw.
+    is informed which images the call is about to draw.
     """
 
     def __init__(

@@ -228,8 +228,8 @@ class DiffusersDenoiser:
 
         Parameters
         ----------
-        latents : (n, …) clean latents x, as of `encode_images`.
-        timesteps : (n,) as of `timesteps`.
+        latents : (n, …) clean latents x, as in `encode_images`.
+        timesteps : (n,) as in `timesteps`.
         noise : (n, …) float32 standard normal ε.
         prompts : (n,) the text c of each row.
 

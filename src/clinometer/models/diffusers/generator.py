@@ -240,11 +240,11 @@ class DiffusersGenerator:
     def traced(
         self, steps: str | int | Sequence[int] | None = None, *, decoder: str | None = None, keep_latents: bool = False
     ) -> DiffusersGenerator:
-        """Return one that draws the same images and tells, of each, what the pipeline took it for at some steps.
+        """Return one that draws the same images and reports the predicted image of each at some steps.
 
         Parameters
         ----------
-        steps, decoder, keep_latents : as of `clinometer.models.diffusers.tracing.Tracer`.
+        steps, decoder, keep_latents : as in `clinometer.models.diffusers.tracing.Tracer`.
 
         Raises
         ------
@@ -275,7 +275,7 @@ class DiffusersGenerator:
         Raises
         ------
         ModelError
-            Its scheduler or its network is of a kind that cannot be scored, or it wears a mitigation.
+            Its scheduler or its network is of a kind that cannot be scored, or it carries a mitigation.
         """
         self._require_as_it_is("classifies")
         size = self._call.get("height"), self._call.get("width")
@@ -288,7 +288,7 @@ class DiffusersGenerator:
         Raises
         ------
         ModelError
-            It has no image-to-image pipeline, or wears a mitigation.
+            It has no image-to-image pipeline, or carries a mitigation.
         """
         self._require_as_it_is("edits")
         none = ModelError.unsupported(
@@ -474,7 +474,7 @@ def _outcome(request: GenerationRequest, values: np.ndarray, finite: bool, refus
 class DiffusersEditor(DiffusersGenerator):
     """Changes images towards a prompt, by noising them in part and denoising them under the prompt.
 
-    One whose pipeline takes no strength edits by instruction: the image is a condition beside the prompt
+    One whose pipeline takes no strength edits by instruction: the image is a condition like the prompt
     (InstructPix2Pix, FLUX Kontext, FLUX.2, Qwen-Image-Edit), and ``names_strength`` is false.
 
     All components are those of the generator's pipeline; nothing is loaded again. Every image has its own CPU

@@ -53,7 +53,7 @@ def apply_lora(
     ----------
     spec : a safetensors file, a directory with one, or a hub id ``owner/name[@revision]``.
     scale : how strongly; 1 is as it was trained, 0 leaves the pipeline as it is.
-    gated : one that ``clinometer mitigate`` made and that has a gate is laid beside the weights instead, for
+    gated : one that ``clinometer mitigate`` made and that has a gate is added next to the weights instead, for
         `clinometer.models.diffusers.mitigated.Mitigator` to leave it out of some images.
     partly : whether one of which few weights find a place in the model is merged all the same.
 
@@ -288,7 +288,7 @@ def _require_finite(pipeline: Any, name: str) -> None:
 
 
 def _content(values: torch.Tensor) -> bytes:
-    """Return what tells a matrix from others, however its dimensions of 1 are written."""
+    """Return a key that identifies a matrix, however its dimensions of 1 are written."""
     numbers = values.float().cpu().contiguous().numpy()
     return hashlib.sha256(repr(numbers.size).encode() + numbers.tobytes()).digest()
 

@@ -204,7 +204,7 @@ class OpenedPipeline:
     device : the kind of device.
     further : what its card records besides the settings of a call.
     compiled : whether its network is compiled.
-    defaults : settings of a call → the same, completed with what whoever loaded it takes for granted.
+    defaults : settings of a call → the same, completed with the defaults of the caller that loaded it.
     batch_sizes : those that memory was found to hold, by the settings that say how much a batch takes.
     mitigator : what a mitigation does to each batch.
     """
@@ -231,7 +231,7 @@ class OpenedPipeline:
         recorded = settings.recorded | edits.recorded | {"negative_prompt": negative_prompt} | dict(self.further)
         if self.mitigator is not None:
             self.mitigator.require_guided(settings.guided)
-            if self.mitigator.mitigation.acts_on != "weights":  # that of a LoRA is recorded beside it
+            if self.mitigator.mitigation.acts_on != "weights":  # that of a LoRA is recorded with it
                 recorded["mitigation"] = self.mitigator.mitigation.settings
         return DiffusersGenerator(
             self.pipeline,
@@ -259,7 +259,7 @@ def chosen_settings(
     edit_guidance_scale: float | None = None,
     **options: float | None,
 ) -> tuple[CallSettings, CallSettings, str | None]:
-    """Fix the settings of drawing, those of edits, and the negative prompt; parameters as of `load`.
+    """Fix the settings of drawing, those of edits, and the negative prompt; parameters as in `load`.
 
     Raises
     ------
@@ -304,7 +304,7 @@ def _require_absent(options: dict[str, Any], reason: str) -> None:
 def _keep_pictures(pipeline: Any, source: str) -> None:
     """Make a pipeline's checker judge copies, which it blackens, and keep its flags as its ``marks`` (decision 35).
 
-    The pipeline is told that nothing was flagged: a flagged picture it would leave in the wrong range of values.
+    The pipeline sees no flags: it would leave a flagged picture in the wrong range of values.
     """
     checker: Any = getattr(pipeline, "safety_checker", None)
     if checker is None:

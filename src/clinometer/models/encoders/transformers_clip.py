@@ -45,7 +45,7 @@ CHECKPOINT = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
 
 POOLINGS = ("cls", "mean", "pooled")
 CLASS_TOKENS = {"cls_token", "class_token", "class_embedding", "cls_register_token"}
-"""What models call the token that stands before the patches and is learned to stand for the image."""
+"""The names of the token before the patches whose learned state represents the image."""
 
 PIXELS = "pixel_values"
 IN_BYTES = {"do_rescale": False, "do_normalize": False}

@@ -72,7 +72,7 @@ class ManifestRow:
     prompt : what it was drawn from, if that is known.
     line : the line of the manifest that says so, counted from 1.
     flagged : whether a safety checker took offence at it.
-    batch : what it came with; empty where nobody says.
+    batch : what it came with; empty where unknown.
     model : what drew it, of labelled pictures; imports do not ask.
     """
 

@@ -180,7 +180,7 @@ def flags_of(rows: Iterable[ManifestRow]) -> dict[str, str]:
 
 
 def batches_of(rows: Iterable[ManifestRow]) -> dict[str, str]:
-    """Return what a card's settings say of batches: a hash of who came with whom; nothing where nobody says."""
+    """Return what a card's settings say of batches: a hash of who came with whom; nothing where unknown."""
     content = json.dumps(sorted((row.file, row.batch) for row in rows if row.batch)).encode("utf-8", "surrogatepass")
     return {"batches": hashlib.sha256(content).hexdigest()[:16]} if content != b"[]" else {}
 
@@ -255,7 +255,7 @@ class ImageDataset:
 
     def __init__(self, place: Path, *, name: str | None = None, max_pixels: int = MAX_PIXELS) -> None:
         self.batch_size = 32
-        self.conversions: Counter[str] = Counter()  # as of `FolderSource`
+        self.conversions: Counter[str] = Counter()  # as in `FolderSource`
         self._max_pixels = max_pixels
         self._root = place.parent if place.is_file() else place
         files = dataset_files(place)
@@ -393,7 +393,7 @@ def _table(path: Path, file: str, columns: list[str]) -> pa.Table:
 
 
 class EmbeddedSource:
-    """Finished images and their encoders as one generator, so that a worker has both at hand."""
+    """Finished images and their encoders as one generator, so that a worker has both."""
 
     def __init__(self, source: Converts, encoders: Sequence[Encoder]) -> None:
         self.card, self.batch_size, self.conversions = source.card, source.batch_size, source.conversions

@@ -159,16 +159,16 @@ def load(
     ----------
     price : of one image, with its rewriting, from the server's price list; 0 for a server of one's own.
     base_url : the server; None is OpenAI's own, or ``OPENAI_BASE_URL``.
-    system_prompt : what the model is told before every prompt.
-    rewriter, rewriter_prompt : a chat model of the server that words every prompt anew, and what it is told.
+    system_prompt : the instruction before every prompt.
+    rewriter, rewriter_prompt : a chat model of the server that rewrites every prompt, and its instruction.
     steps, guidance_scale, height, width : sent as ``num_inference_steps``, ``guidance_scale``, ``height``, ``width``,
         which servers of diffusion models take; None leaves them to the server.
     send_seed : put each image's seed into the request.
     further : what else goes into the body of every request, such as ``{"image_config": {"aspect_ratio": "1:1"}}``.
-    concurrency, requests_per_minute, retries, timeout, trusted_host : as of `clinometer.models.openai.images.load`.
+    concurrency, requests_per_minute, retries, timeout, trusted_host : as in `clinometer.models.openai.images.load`.
     device : no meaning here; the server has its own.
     name : the name in the card.
-    prefer : left out: nobody knows whether the server's model has such a setting.
+    prefer : left out: whether the server's model has such a setting is unknown.
 
     Raises
     ------
@@ -213,7 +213,7 @@ def load_gemini(
 ) -> GeminiImages:
     """Connect to Gemini's own API for images of the model ``source``, such as ``gemini-2.5-flash-image``.
 
-    The key comes from ``GEMINI_API_KEY``. Parameters as of `load`; ``further`` goes into ``generationConfig``, and
+    The key comes from ``GEMINI_API_KEY``. Parameters as in `load`; ``further`` goes into ``generationConfig``, and
     ``base_url`` is the service's own where None.
 
     Raises

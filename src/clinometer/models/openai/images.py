@@ -44,7 +44,7 @@ from clinometer.models.protocols import Card, EditRequest, GenerationRequest, Ge
 from clinometer.models.weights import in_one_line
 
 PART = 8
-"""Images of a part: what is drawn again, beside those under way, when the process is killed."""
+"""Images of a part: drawn again, besides those under way, when the process is killed."""
 
 SIZES = {"dall-e-2": ("256x256", "512x512", "1024x1024")}
 """What can be asked for, of models whose sizes include those that papers use."""
@@ -56,7 +56,7 @@ REWRITING: Final = (
 """The default instruction of a rewriter."""
 
 CODED: Final = re.compile(r"[A-Za-z0-9+/=]{200,}")
-"""An image within a request, which nobody wants to read."""
+"""An image within a request, which is too long to show."""
 
 R = TypeVar("R", bound=GenerationRequest)
 
@@ -225,7 +225,7 @@ class OpenAIImages:
                 for result in _results(done):
                     self.has_drawn |= result.image is not None
                     if isinstance(result, _RejectedResult) and not self.has_drawn:
-                        rejected.append(result)  # what is under way beside it may show that the settings are right
+                        rejected.append(result)  # requests under way may show that the settings are right
                     else:
                         yield result
                 if self.has_drawn or not under_way:
@@ -266,7 +266,7 @@ class OpenAIImages:
         return {"seed": request.seed} if self._send_seed else {}
 
     def _outcome(self, request: R, ask: Callable[[R], Any], stopped: threading.Event) -> GenerationResult | None:
-        """Return what became of a request; None where nobody takes its image any more, and it was not asked for."""
+        """Return the result of a request; None where nobody waits for its image any more, and it was not sent."""
         import openai
 
         started = perf_counter()
@@ -301,7 +301,7 @@ class OpenAIImages:
         )  # fmt: skip
 
     def _unsuccessful(self, request: GenerationRequest, error: Any) -> GenerationResult:
-        """Return what became of a request that the server answers with a status of its own: a refusal, or a failure.
+        """Return the result of a request that the server answers with an error status: a refusal, or a failure.
 
         Raises
         ------
@@ -339,7 +339,7 @@ class OpenAIImages:
         return GenerationResult(request.id, "refused" if status == "refused" else "failed", None, reason)
 
     def _decode(self, request: GenerationRequest, content: bytes, *notes: str) -> GenerationResult:
-        """Decode an image; one of another size than asked for is kept, and said. ``notes`` are what else is told."""
+        """Decode an image; one of another size than asked for is kept and noted. ``notes`` are further notes."""
         decoded = decode_image(content)
         asked = self.card.settings.get("size")
         if decoded.image is not None and asked not in (None, "auto", size := "{}x{}".format(*decoded.image.size)):
@@ -401,10 +401,10 @@ def load(
     quality, style : as the server names them.
     concurrency, requests_per_minute : how fast to ask.
     retries, timeout : attempts after the first, with growing pauses; seconds for each, to the last byte of its answer.
-    trusted_host : hosts beside the server's own that may have an address in a private network, or be where a redirect
+    trusted_host : hosts besides the server's own that may have an address in a private network, or be where a redirect
         leads, such as the one that keeps its images.
     send_seed : put each image's seed into the request. OpenAI takes none, so its images cannot be repeated.
-    rewriter, rewriter_prompt : a chat model of the server that words every prompt anew, and what it is told. The price
+    rewriter, rewriter_prompt : a chat model of the server that rewrites every prompt, and its instruction. The price
         is then of both.
     device : no meaning here; the server has its own.
     name : the name in the card.

@@ -49,7 +49,7 @@ AT_FAULT: Final = {
     "unexpectedtoolcall", "toomanytoolcalls", "functioncall", "tooluse", "missingthoughtsignature", "abort", "aborted",
     "cancelled", "failed", "insufficientsystemresource",
 }  # fmt: skip
-"""The same where nothing was refused, and no image made: whether words are beside it changes nothing."""
+"""The same where nothing was refused, and no image made, with or without text."""
 
 # --- where servers put things -----------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class Reply:
     ----------
     pictures : each as base64, as a ``data:`` URI, or as the address where it lies.
     links : addresses in its words that may lead to a picture.
-    words : what it said beside them, or instead, without its thoughts.
+    words : its text with them, or instead, without its thoughts.
     thoughts : what it thought on the way.
     finish : why it ended, as the server names that.
     refusal, notice : what the server itself says: of a refusal, and of anything else.

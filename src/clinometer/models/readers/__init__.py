@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer of a closed question: the group that it stands for, and the words in which it is offered.
+    """One answer of a closed question: its group, and the words in which it is offered.
 
     Attributes
     ----------
@@ -72,12 +72,12 @@ class Question:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups that its answers stand for."""
+        """The groups of its answers."""
         return tuple(answer.group for answer in self.answers)
 
     @property
     def options(self) -> dict[str, str]:
-        """Every answer's words by what it stands for, in the order in which they are offered."""
+        """The words of every answer by its group, in the order in which they are offered."""
         return {answer.group: answer.text for answer in self.answers} | OTHERWISE
 
     @property
@@ -104,7 +104,7 @@ class Reading:
     probabilities : of every option in the question's order, summing to 1; None of a reader that gives none.
     words : what it said, where it answers in words.
     reason : why there is no answer: it was refused, it failed, or what came could not be read as one of the options.
-    prompt_sha256 : hash of the words that were sent beside the picture, of a reader behind an endpoint.
+    prompt_sha256 : hash of the words that were sent with the picture, of a reader behind an endpoint.
     size : share of the picture's area that what it read covers, such as a face; None of a reader that does not say.
     """
 
@@ -167,7 +167,7 @@ class Reader(Protocol):
         Raises
         ------
         ModelError
-            It cannot answer the question; that it takes words is told by `not_in_words`.
+            It cannot answer the question; for one in words see `not_in_words`.
         """
         ...
 

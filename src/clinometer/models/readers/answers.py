@@ -155,7 +155,7 @@ def option_in(told: str, named: Mapping[str, str]) -> str | None:
     Case, articles, hyphens and marks around it do not matter, nor do words that lead up to an option, such as "the
     person is", nor what follows behind a comma or a full stop, unless it names another.
 
-    ``named`` : what each option stands for, by all that it is called.
+    ``named`` : the option of each name that an answer may use.
     """
     meant = {_plain(name): key for name, key in named.items()}
     for yes_or_no in _SAYS.keys() & meant.keys():

@@ -135,7 +135,7 @@ class ChatReader:
         return readings
 
     def _one(self, ask: Callable[[list[str]], Reading], stopped: threading.Event) -> Reading | None:
-        """Ask once, with the hash of the prompt; None where nobody waits any more, and it was not asked."""
+        """Ask once, with the hash of the prompt; None where nobody waits any more and nothing was sent."""
         log: list[str] = []
         if self._pace.wait(stopped):
             return None
@@ -219,7 +219,7 @@ class ChatReader:
         return reply
 
     def _unsuccessful(self, error: Any) -> Reading:
-        """Read an answer with a status of its own.
+        """Read an answer with an error status.
 
         Raises
         ------
@@ -241,7 +241,7 @@ class ChatReader:
 
 
 def prompts_of(question: Question) -> tuple[str, str]:
-    """Write what is sent beside a picture: to a server that takes a schema, and to one that takes none."""
+    """Write the text that is sent with a picture: to a server that takes a schema, and to one that takes none."""
     wording = ASKED_OPENLY if question.is_open else ASKED
     options = "; ".join(question.options.values())
     with_form, alone = (

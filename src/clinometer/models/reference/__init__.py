@@ -5,8 +5,8 @@
     ['dark', 'light']
 
 The weights are ordinary directories: `StableDiffusionPipeline.from_pretrained(reference.pipeline_path())` and
-`CLIPModel.from_pretrained(reference.clip_path())`. Nothing heavy is imported here. MODEL_CARD.md beside this
-file tells how the model was made, what it can draw, what was measured, and whose artwork it learned from.
+`CLIPModel.from_pretrained(reference.clip_path())`. Nothing heavy is imported here. MODEL_CARD.md next to this
+file documents how the model was made, what it can draw, what was measured, and whose artwork it learned from.
 """
 
 from __future__ import annotations
