@@ -63,13 +63,14 @@ def export_run(run: Run, out: str | os.PathLike[str], board: Paper | None = "a4"
     view = page.view.of(report)
     inks = light_inks()
     figures = _named_figures(page, view)
+    captioned = [(name, figure, f"{figure.title.rstrip('.')}.") for name, figure in figures.items()]
     written: list[tuple[str, str | bytes]] = [
         *(
             (f"figures/{name}.{kind}", draw(figure, inks))
             for name, figure in figures.items()
             for kind, draw in (("svg", svg_file), ("pdf", pdf_file))
         ),
-        *_figure_captions(figures),
+        *([("figures.tex", latex_figures(captioned, label="figure"))] if captioned else []),
         *_tables(view, page),
         *_methods(view, page),
         *(board_files(run, view, page, board) if board else ()),
@@ -96,12 +97,6 @@ def _named_figures(page: Page[Any], view: View) -> dict[str, Figure]:
             name = f"{name}-{plain_name(figure.name)}"
         named[name] = figure
     return named
-
-
-def _figure_captions(figures: Mapping[str, Figure]) -> Iterator[tuple[str, str]]:
-    if figures:
-        told = [(name, figure, f"{figure.title.rstrip('.')}.") for name, figure in figures.items()]
-        yield "figures.tex", latex_figures(told, label="figure")
 
 
 class Figures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
 from itertools import chain
 from typing import Any, Final, get_args
@@ -114,7 +114,7 @@ def draw_parts(
             samples = list(rest)
             if not samples:
                 continue
-            results: list[Future[_Stored]] = []
+            results: list[Future[GenerationResult]] = []
             try:
                 for drawn in _results(draw, samples, run.model_card["name"]):
                     result = drawn if watch is None else watch.take(drawn)
@@ -184,33 +184,25 @@ def _require_result(result: Any, name: str) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """A result with its image as it is stored."""
-
-    result: GenerationResult
-    content: bytes | None
-
-
-def _storing(result: GenerationResult, pool: Executor, room: WeightGate) -> Future[_Stored]:
-    """Return a result on its way to be stored; one that has its file, or no image, is there."""
+def _storing(result: GenerationResult, pool: Executor, room: WeightGate) -> Future[GenerationResult]:
+    """Return a result that will have its image as a file only; one that has its file, or no image, has it now."""
     if result.content is None and result.image is not None:
         return room.submit(pool, result.image.width * result.image.height * BYTES_A_PIXEL, _compress, result)
-    stored: Future[_Stored] = Future()
-    stored.set_result(_compress(result))
+    stored: Future[GenerationResult] = Future()
+    stored.set_result(replace(result, image=None))
     return stored
 
 
-def _compress(result: GenerationResult) -> _Stored:
-    content = result.content
-    if content is None and result.image is not None:
-        content = encode_png(result.image)
-    return _Stored(replace(result, image=None, content=None), content)
+def _compress(result: GenerationResult) -> GenerationResult:
+    assert result.image is not None
+    return replace(result, image=None, content=encode_png(result.image))
 
 
-def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]], paid: bool) -> None:
+def _write_part(
+    run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[GenerationResult]], paid: bool
+) -> None:
     with named("generator", run.model_card["name"]):
-        by_id = {stored.result.id: stored for stored in (future.result() for future in results)}
+        by_id = {stored.id: stored for stored in (future.result() for future in results)}
     lost = [sample.id for sample in samples if sample.id not in by_id]
     if lost:
         if paid:
@@ -221,15 +213,15 @@ def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequenc
     run.drawn.write(part, [_row(sample, by_id[sample.id]) for sample in samples])
 
 
-def _keep_drawn(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]]) -> None:
+def _keep_drawn(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[GenerationResult]]) -> None:
     """Store the images of a part that stops halfway; failed ones are drawn with the rest when it is resumed."""
     drawn = (future.result() for future in results if future.exception() is None)
-    by_id = {stored.result.id: stored for stored in drawn if stored.result.status != "failed"}
+    by_id = {stored.id: stored for stored in drawn if stored.status != "failed"}
     run.drawn.keep(part, [_row(sample, by_id[sample.id]) for sample in samples if sample.id in by_id])
 
 
-def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
-    result, content = stored.result, stored.content
+def _row(sample: Sample, result: GenerationResult) -> dict[str, Any]:
+    content = result.content
     reason = None if result.reason is None else in_one_line(without_home(result.reason), LONGEST_REASON)
     return {
         "id": sample.id,

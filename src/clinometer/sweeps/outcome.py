@@ -19,6 +19,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite, isnan, nan
 from typing import Any, Final
@@ -349,16 +350,13 @@ class SweepRounds:
         if not settings:
             return set()
         rounds, raised = self.suites[str(suite)], set[str]()
-        some = next(run for run in map(self._run_or_none, self.grid.cells_of(settings[0][0])) if run is not None)
-        for question in some.suite.prompt_specs():
+        readable = list[Run]()
+        for cell in self.grid.cells_of(settings[0][0]):
+            with suppress(ClinometerError):
+                readable.append(self._run(cell))
+        for question in readable[0].suite.prompt_specs():
             level = rounds.level.get(question.concept, min(FIRST_ROUND, question.images))
             if question.concept in still_open and level < question.images:
                 rounds.level[question.concept] = min(level + LATER_ROUND, question.images)
                 raised.add(question.concept)
         return raised
-
-    def _run_or_none(self, cell: Cell) -> Run | None:
-        try:
-            return self._run(cell)
-        except ClinometerError:
-            return None
