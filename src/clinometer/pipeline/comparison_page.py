@@ -222,7 +222,7 @@ def _table(
     if effects:
         after["Δd"] = lambda row: wording.signed(effects[row.concept].value)
     digits = digits_of(rows, over)
-    name, common_reason = quantity.short_name if short else quantity.name, _common_reason(rows)
+    name, common_reason = (short and quantity.short_name) or quantity.name, _common_reason(rows)
     return difference_table(
         rows,
         labels,

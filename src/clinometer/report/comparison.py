@@ -54,7 +54,7 @@ class Quantity:
     a : what it leans to, where the suite has no one pair of sides.
     family : what q is over, where that is not the units alone.
     brief : whether it is shown in a terminal too.
-    name, short_name : (suite, row) → what a row is about, on the page and in a terminal.
+    name, short_name : (suite, row) → what a row is about, on the page and, where that is another, in a terminal.
     """
 
     component: str
@@ -70,7 +70,7 @@ class Quantity:
     family: str = ""
     brief: bool = True
     name: Callable[[Suite, Row], str] = own_name
-    short_name: Callable[[Suite, Row], str] = own_name
+    short_name: Callable[[Suite, Row], str] | None = None
 
 
 class RunsCompared(ABC, Generic[AnySuite]):

@@ -107,6 +107,25 @@ def rest_in_words(counts: Mapping[str, int], one: str = "") -> str:
     return wording.listed(clauses)
 
 
+def leanings_in_words(counts: Mapping[str, int], asked: str, model: str, labels: Sequence[str]) -> str:
+    """Word in a sentence to which sides a model leans, by counted verdicts.
+
+    ``asked`` : what the model was asked for: ``asked for 12 concepts without naming a group``. ``labels`` : of a and b.
+    """
+    sides = [
+        f"to {label} for {wording.count(counts[side], 'of them', 'of them', words=True)}"
+        for side, label in zip(("a", "b"), labels, strict=True)
+        if counts[side]
+    ]
+    rest, opening = rest_in_words(counts), f"{wording.capitalised(asked)}, {model}"
+    if sides:
+        return f"{opening} leans {wording.listed(sides)}{f'; {rest}' if rest else ''}."
+    if untold := nothing_told(counts):
+        left = rest_in_words({"unmeasured": counts["unmeasured"]})
+        return f"{untold} whether {model} leans, {asked}{f'; {left}' if left else ''}."
+    return f"{opening} is shown to lean for none of them: {rest}."
+
+
 def nothing_judged(unit: str, model: str, rows: Iterable[Row]) -> str:
     """State that there is no score, or that there are some and none with what a verdict needs."""
     rows = tuple(rows)

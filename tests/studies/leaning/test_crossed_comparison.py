@@ -13,7 +13,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.studies.leaning.scores.differences import compare_intersections
-from clinometer.studies.leaning.scores.encoder_check import axis_checks, pair_of_levels, reader_checks
+from clinometer.studies.leaning.scores.encoder_check import checks_of, pair_of_levels, reader_checks
 from tests.studies.leaning.crossed import THREE, TWO, crossed_design, crossed_embeddings
 from tests.studies.leaning.studies import mcas_study
 
@@ -145,7 +145,7 @@ def test_an_axis_that_is_not_read_has_no_verdict_and_the_other_keeps_its_own():
 def test_the_check_of_an_axis_is_that_of_its_levels_as_two_groups():
     design = crossed_design(THREE)
     encoder = readable(design)
-    checks = axis_checks([encoder], design)
+    checks = checks_of([encoder], design)
     assert [(each.axis, each.level) for each in checks] == [
         ("gender", "man"), ("tone", "light"), ("tone", "medium"), ("tone", "dark")
     ]  # fmt: skip

@@ -281,7 +281,7 @@ def difference_name(suite: Suite, row: Row) -> str:
 
 SHARES: Final = Quantity(
     SHARE, "share", "concept", "difference", "images, of both runs", "concept", "more of the group than in {first}",
-    encoder="", family="concepts, settings and groups", name=difference_name, short_name=difference_name,
+    encoder="", family="concepts, settings and groups", name=difference_name,
 )  # fmt: skip
 
 

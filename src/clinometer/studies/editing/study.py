@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -170,71 +171,48 @@ def edit_name(suite: Suite, row: Row) -> str:
     return f"{suite.label_of(row.group)} {into}" if row.group else wording.capitalised(into)
 
 
+_quantity = partial(Quantity, unit="edit", counted="portrait", over="portraits", name=edit_name)
+
 QUANTITIES: Final = (
-    Quantity(
-        component="flip_asymmetry",
-        symbol="flip asymmetry",
-        unit="edit",
+    _quantity(
+        "flip_asymmetry",
+        "flip asymmetry",
         column="difference",
         to_decide=TO_DECIDE,
-        counted="portrait",
         positive="edits move more to {a} than in {first}",
-        over="portraits",
-        name=edit_name,
-        short_name=edit_name,
     ),
-    Quantity(
-        component="ita_contrast",
-        symbol="contrast of skin",
-        unit="edit",
+    _quantity(
+        "ita_contrast",
+        "contrast of skin",
         column="difference, °",
         to_decide=TO_DECIDE,
-        counted="portrait",
         positive="the darker tone, against the lighter one, is lightened more than in {first}",
-        over="portraits",
         encoder=PIXELS,
-        name=edit_name,
-        short_name=edit_name,
     ),
-    Quantity(
-        component="ita_change",
-        symbol="change of skin",
-        unit="edit",
+    _quantity(
+        "ita_change",
+        "change of skin",
         column="difference, °",
         to_decide="portraits, of the group",
-        counted="portrait",
         positive="skin is lightened more than in {first}",
-        over="portraits",
         encoder=PIXELS,
-        name=edit_name,
-        short_name=edit_name,
     ),
 )
 
 ERASURE: Final = (
-    Quantity(
-        component="erasure_contrast",
-        symbol="soft erasure by tone",
-        unit="edit",
+    _quantity(
+        "erasure_contrast",
+        "soft erasure by tone",
         column="difference",
         to_decide=TO_DECIDE,
-        counted="portrait",
         positive="instructions are left out more often for the tone, against the first, than in {first}",
-        over="portraits",
-        name=edit_name,
-        short_name=edit_name,
     ),
-    Quantity(
-        component="soft_erasure",
-        symbol="soft erasure",
-        unit="edit",
+    _quantity(
+        "soft_erasure",
+        "soft erasure",
         column="difference",
         to_decide="portraits, of the group",
-        counted="portrait",
         positive="instructions are left out more often than in {first}",
-        over="portraits",
-        name=edit_name,
-        short_name=edit_name,
     ),
 )
 """Of suites that say what an edit shows."""

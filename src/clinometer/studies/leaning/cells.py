@@ -437,7 +437,7 @@ class CrossedCompared(RunsCompared[LeaningSuite]):
                 Quantity(
                     f"axis:{axis}", f"image part by {suite.axis_label(axis)}", "concept", "Δ image part", TO_DECIDE,
                     "concept", "more to {a} than {first}", a=levels[0] if is_pair else "the level named",
-                    family="" if is_pair else "concepts and levels", name=named, short_name=named,
+                    family="" if is_pair else "concepts and levels", name=named,
                 )
             )  # fmt: skip
         cells = [

@@ -14,10 +14,9 @@ from clinometer.report.page import Page, Section
 from clinometer.report.readers import confusion_figure
 from clinometer.report.rows import ABLATION_METRIC, BY_COSINES, OWN_TEXT_METRIC, PRIOR_METRIC, Row
 from clinometer.report.sections import (
+    leanings_in_words,
     masthead,
     nothing_judged,
-    nothing_told,
-    rest_in_words,
 )
 from clinometer.report.verdicts import Summary, Verdicts, digits_of
 from clinometer.report.view import View
@@ -617,18 +616,7 @@ class LeaningPage(Page[LeaningView]):
         if counts.total() == counts["unmeasured"]:
             return nothing_judged("concept", view.model, view.pictures.values())
         asked = f"asked for {wording.count(counts.total(), 'concept')} without naming a group"
-        sides = [
-            f"to {label} for {wording.count(counts[side], 'of them', 'of them', words=True)}"
-            for side, label in (("a", view.label_a), ("b", view.label_b))
-            if counts[side]
-        ]
-        rest, opening = rest_in_words(counts), f"{wording.capitalised(asked)}, {view.model}"
-        if sides:
-            return f"{opening} leans {wording.listed(sides)}{f'; {rest}' if rest else ''}."
-        if untold := nothing_told(counts):
-            left = rest_in_words({"unmeasured": counts["unmeasured"]})
-            return f"{untold} whether {view.model} leans, {asked}{f'; {left}' if left else ''}."
-        return f"{opening} is shown to lean for none of them: {rest}."
+        return leanings_in_words(counts, asked, view.model, (view.label_a, view.label_b))
 
     def strongest(self, view: LeaningView) -> str:
         """Name the concept that leans the most, with its interval."""

@@ -47,7 +47,7 @@ def gap_name(suite: Suite, row: Row) -> str:
 
 GAP: Final = Quantity(
     "gap", "gap", "concept", "Δ gap", "images a prompt, of both runs", "concept",
-    "{a} are drawn more readily than in {first}", encoder="", family="concepts", name=gap_name, short_name=gap_name,
+    "{a} are drawn more readily than in {first}", encoder="", family="concepts", name=gap_name,
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from clinometer.report.gallery import Strip, all_there, counts_in_words, losses
 from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row
 from clinometer.report.sections import (
+    leanings_in_words,
     masthead,
     measured_how,
     nothing_judged,
@@ -218,18 +219,7 @@ class T2IATPage(Page[T2IATView]):
         if view.suite.tests:
             return _tests_finding(view, {group: n for group, n in counts.items() if group not in ("a", "b")})
         asked = f"given {wording.count(counts.total(), 'prompt')} that name neither"
-        sides = [
-            f"to {label} for {wording.count(counts[side], 'of them', 'of them', words=True)}"
-            for side, label in (("a", view.label_a), ("b", view.label_b))
-            if counts[side]
-        ]
-        opening, rest = f"{wording.capitalised(asked)}, {view.model}", rest_in_words(counts)
-        if sides:
-            return f"{opening} leans {wording.listed(sides)}{f'; {rest}' if rest else ''}."
-        if untold := nothing_told(counts):
-            left = rest_in_words({"unmeasured": counts["unmeasured"]})
-            return f"{untold} whether {view.model} leans, {asked}{f'; {left}' if left else ''}."
-        return f"{opening} is shown to lean for none of them: {rest}."
+        return leanings_in_words(counts, asked, view.model, (view.label_a, view.label_b))
 
     def strongest(self, view: T2IATView) -> str:
         """Name the test with the largest effect, or the stimulus that leans most, and what that rests on."""

@@ -161,6 +161,7 @@ TEST: Final = Quantity(
     positive="the first concept, against the other, more to {a} than in {first}",
     over="prompts",
     name=test_name,
+    short_name=own_name,
 )
 PROMPT: Final = Quantity(
     component="association",

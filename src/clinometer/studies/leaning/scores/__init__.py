@@ -33,16 +33,21 @@ from clinometer.studies.leaning.scores.design import (
 )
 from clinometer.studies.leaning.scores.encoder_check import (
     ReaderCheck,
-    axis_checks,
-    axis_reader_rows,
+    checks_of,
     confusion_rows,
     corrected_rows,
     reader_checks,
     reader_rows,
     withheld,
-    withheld_from_axes,
+    withheld_by_level,
 )
-from clinometer.studies.leaning.scores.measuring import MeasuredTarget, Measurer, counted_once, measure_by_threads
+from clinometer.studies.leaning.scores.measuring import (
+    Draws,
+    MeasuredTarget,
+    Measurer,
+    counted_once,
+    measure_by_threads,
+)
 from clinometer.studies.leaning.scores.plane import (
     plane_middle_rows,
     profile_middle_rows,
@@ -60,7 +65,7 @@ from clinometer.studies.leaning.scores.shares import (
     share_rows,
 )
 from clinometer.studies.leaning.scores.stopping import evidence_of, paired_evidence, rows_when_stopped
-from clinometer.studies.leaning.scores.views import EncoderView, draw_weights, gather
+from clinometer.studies.leaning.scores.views import EncoderView, StudyViews, draw_weights, gather
 
 __all__ = [
     "Design",
@@ -154,39 +159,7 @@ def mcas_study(
     settings = check_settings(n_resamples, n_permutations, seed, confidence, store)
     if design.axes:
         return crossed_study(encoders, design, confidence=confidence, measured=measured)
-    if measured is None:
-        encoders = counted_once(encoders, design)
-    study = LeaningStudy(design, layout_of(encoders, design, targets=False), settings)
-    draws = draw_weights(study, n_encoders=len(pooled_encoders(encoders)))
-    if measured is None:
-        measured = measure_by_threads(Measurer(encoders, study.layout, draws), study.layout, draws)
-    gathered = gather(encoders, study, draws, measured)
-    mean, *others = gathered.views
-    rows = mcas_rows(study, mean)
-    derived = _derived_rows(study, mean)
-    rows += derived
-    if len(others) == 1:  # the average of one is that one, but that no verdict stands on it
-        rows += [*mcas_rows(study, others[0]), *as_encoder(derived, others[0].encoder)]
-    else:
-        rows += [row for view in others for row in (*mcas_rows(study, view), *_derived_rows(study, view))]
-    rows += sensitivity_rows(rows, [view.encoder for view in others])
-    rows += other_audit_rows(study, mean, gathered.blanks)
-    summaries = internal_bias_summary_rows, category_rows, sign_rows, xmcas_rows, xmcas_group_rows, profile_rows
-    rows += [row for make in summaries for row in make(study, mean)]
-    rows += batch_rows(study, mean, encoders[0].order)
-    checks = reader_checks(encoders, design, confidence=confidence)
-    fidelity = fidelity_rows(study, encoders, gathered.views)
-    corrected = corrected_rows(study, [row for row in rows if row.metric == "share"], checks)
-    rows = withheld_by_shares([*rows, *corrected], [*rows, *corrected], a=design.a)
-    rows = withheld(mark_unshown(rows, fidelity), checks)
-    middles = [row for view in gathered.views for row in pair_middle_rows(study, view)]
-    middles += [*profile_middle_rows(study, mean), *plane_middle_rows(study, mean)]
-    told = [*reader_rows(design, checks, confidence), *confusion_rows(study, gathered.views), *fidelity]
-    return [*rows, *told, *middles]
-
-
-def _derived_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
-    return [row for make in (internal_bias_rows, share_rows, between_rows) for row in make(study, view)]
+    return _study(encoders, design, settings, measured)
 
 
 def measurer_of(
@@ -196,12 +169,8 @@ def measurer_of(
 
     The images of a target are looked at when it is measured.
     """
-    settings = check_settings(n_resamples, 0, seed, 0.95)
-    study = LeaningStudy(design, layout_of(encoders, design, targets=False), settings)
-    if design.axes:
-        return Measurer(encoders, study.layout, own_texts=False, check=design)
-    draws = draw_weights(study, n_encoders=len(pooled_encoders(encoders)))
-    return Measurer(encoders, study.layout, draws, check=design)
+    study, draws = _set_up(encoders, design, check_settings(n_resamples, 0, seed, 0.95))
+    return Measurer(encoders, study.layout, draws, own_texts=not design.axes, check=design)
 
 
 def crossed_study(
@@ -237,14 +206,62 @@ def crossed_study(
 
     ``measured`` : as of :func:`mcas_study`.
     """
+    return _study(encoders, design, DrawSettings(1, 0, 0, confidence), measured)
+
+
+def _set_up(
+    encoders: Sequence[EncoderEmbeddings], design: Design, settings: DrawSettings
+) -> tuple[LeaningStudy, Draws | None]:
+    """Check embeddings, and draw the replicates' weights; along axes every interval has a formula."""
+    study = LeaningStudy(design, layout_of(encoders, design, targets=False), settings)
+    return study, None if design.axes else draw_weights(study, n_encoders=len(pooled_encoders(encoders)))
+
+
+def _study(
+    encoders: Sequence[EncoderEmbeddings],
+    design: Design,
+    settings: DrawSettings,
+    measured: Iterable[tuple[int, MeasuredTarget]] | None,
+) -> list[Score]:
+    """Measure all targets and compute their numbers, of a pair of groups or along axes."""
     if measured is None:
         encoders = counted_once(encoders, design)
-    layout = layout_of(encoders, design, targets=False)
-    study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, confidence))
+    study, draws = _set_up(encoders, design, settings)
     if measured is None:
-        measured = measure_by_threads(Measurer(encoders, layout, own_texts=False), layout, None)
-    views = gather(encoders, study, None, measured).views
-    checks = axis_checks(encoders, design, confidence=confidence)
-    rows = [*withheld_from_axes(axis_rows(study, views), checks), *batch_rows(study, views[0], encoders[0].order)]
-    middles = [row for view in views for row in axis_middle_rows(study, view)]
-    return [*rows, *axis_reader_rows(checks, confidence), *confusion_rows(study, views), *middles]
+        measure = Measurer(encoders, study.layout, draws, own_texts=not design.axes)
+        measured = measure_by_threads(measure, study.layout, draws)
+    gathered = gather(encoders, study, draws, measured)
+    views, checks = gathered.views, checks_of(encoders, design, confidence=settings.confidence)
+    fidelity = list[Score]()
+    if design.axes:
+        rows = [*axis_rows(study, views), *batch_rows(study, views[0], encoders[0].order)]
+        middles = [row for view in views for row in axis_middle_rows(study, view)]
+    else:
+        rows = [*_pair_rows(study, gathered), *batch_rows(study, views[0], encoders[0].order)]
+        fidelity = fidelity_rows(study, encoders, views)
+        rows += corrected_rows(study, [row for row in rows if row.metric == "share"], checks[0].by_view)
+        rows = mark_unshown(withheld_by_shares(rows, rows, a=design.a), fidelity)
+        middles = [row for view in views for row in pair_middle_rows(study, view)]
+        middles += [*profile_middle_rows(study, views[0]), *plane_middle_rows(study, views[0])]
+    told = [*reader_rows(checks, settings.confidence), *confusion_rows(study, views), *fidelity]
+    return [*withheld_by_level(rows, checks), *told, *middles]
+
+
+def _pair_rows(study: LeaningStudy, gathered: StudyViews) -> list[Score]:
+    """Compute what images and texts say of a pair of groups."""
+    mean, *others = gathered.views
+    rows = mcas_rows(study, mean)
+    derived = _derived_rows(study, mean)
+    rows += derived
+    if len(others) == 1:  # the average of one is that one, but that no verdict stands on it
+        rows += [*mcas_rows(study, others[0]), *as_encoder(derived, others[0].encoder)]
+    else:
+        rows += [row for view in others for row in (*mcas_rows(study, view), *_derived_rows(study, view))]
+    rows += sensitivity_rows(rows, [view.encoder for view in others])
+    rows += other_audit_rows(study, mean, gathered.blanks)
+    summaries = internal_bias_summary_rows, category_rows, sign_rows, xmcas_rows, xmcas_group_rows, profile_rows
+    return [*rows, *(row for make in summaries for row in make(study, mean))]
+
+
+def _derived_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+    return [row for make in (internal_bias_rows, share_rows, between_rows) for row in make(study, view)]

@@ -61,7 +61,7 @@ from clinometer.studies.leaning.scores.design import (
     LeaningStudy,
     layout_of,
 )
-from clinometer.studies.leaning.scores.encoder_check import axis_checks, withheld_from_axes
+from clinometer.studies.leaning.scores.encoder_check import checks_of, withheld_by_level
 from clinometer.studies.leaning.scores.measuring import counted_once, pairs_counted_once
 from clinometer.studies.leaning.scores.middle import (
     attribute_influences,
@@ -594,6 +594,6 @@ def compare_intersections(
         left_out = f"prompts left out of both for want of images in one of the runs: {words}"
         rows = [with_reasons(row, left_out) for row in rows]
     for which, run in (("first", first), ("second", second)):
-        checks = axis_checks(run, design, confidence=confidence, opening=f"in the {which} run, ")
-        rows = withheld_from_axes(rows, checks)
+        checks = checks_of(run, design, confidence=confidence, opening=f"in the {which} run, ")
+        rows = withheld_by_level(rows, checks)
     return rows

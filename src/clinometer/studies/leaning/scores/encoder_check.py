@@ -251,10 +251,7 @@ def withheld_between(
     What is said over all targets (no encoder named) rests on the average.
     """
     for which, checks in (("first", first), ("second", second)):
-        of_run = {
-            name: replace(check, reason=check.reason and f"in the {which} run, {check.reason}")
-            for name, check in checks.items()
-        }
+        of_run = _opened(checks, f"in the {which} run, ")
         rows = [_withhold(row, of_run.get(row.encoder or MEAN)) for row in rows]
     return list(rows)
 
@@ -379,16 +376,16 @@ AXIS: Final = "axis:"
 """Leads the components that rest on a single axis."""
 
 
-def reader_rows(design: Design, checks: Mapping[str, ReaderCheck], confidence: float) -> list[Score]:
-    """Report how often every view reads the attribute images of a and b right.
+def reader_rows(checks: Sequence[LevelCheck], confidence: float) -> list[Score]:
+    """Report how often every view reads the attribute images of a and b right; along axes ``setting`` names the axis.
 
     ``sensitivity``: images drawn for a that are read as a, by the rule of ``share``; ``specificity``: the same of b;
     with Wilson intervals. ``informedness``: their sum less 1, with p that they are read by chance (over prompts where
     there are enough), and the verdict of the check: ``flag`` and ``reason`` where the view reads too little.
     """
     rows = []
-    for check in checks.values():
-        reading, found = check.reading, check.informedness
+    for asked, check in [(level, check) for level in checks for check in level.by_view.values()]:
+        design, reading, found = asked.design, check.reading, check.informedness
         basis = FIXED if check.basis == "words" else BY_IMAGES
         for component, group, right, n in (
             ("sensitivity", design.a, reading.right_a, reading.n_a),
@@ -396,13 +393,14 @@ def reader_rows(design: Design, checks: Mapping[str, ReaderCheck], confidence: f
         ):
             rate = wilson_interval(right, n, confidence)
             rows.append(Score(
-                metric=READER, component=component, group=group, encoder=check.encoder, value=rate.value, low=rate.low,
-                high=rate.high, null=0.5, n_target=n, reason=rate.reason or basis,
+                metric=READER, component=component, group=group, setting=asked.setting, encoder=check.encoder,
+                value=rate.value, low=rate.low, high=rate.high, null=0.5, n_target=n, reason=rate.reason or basis,
             ))  # fmt: skip
         words = f"; labels of words permuted: p {check.p_words:.2g}" if isfinite(check.p_words) else ""
         tested = isfinite(check.p_images)
         rows.append(Score(
-            metric=READER, component="informedness", encoder=check.encoder, value=found.value,
+            metric=READER, component="informedness", group=asked.level, setting=asked.setting, encoder=check.encoder,
+            value=found.value,
             low=found.low, high=found.high, p=check.p_images, q=check.p_images, p_holm=check.p_images,
             test=f"images of both groups alike, one-sided{words}" if tested else "",
             family="reader: a test by itself" if tested else "", null=0.0, n_target=reading.n_a + reading.n_b,
@@ -472,11 +470,11 @@ def confusion_rows(study: LeaningStudy, views: Sequence[EncoderView]) -> list[Sc
 
 @dataclass(frozen=True)
 class LevelCheck:
-    """How every view reads one level of an axis against the others.
+    """How every view reads one level of an axis against the others, or a against b.
 
     Attributes
     ----------
-    axis, level : what is asked; of an axis of two levels the first.
+    axis, level : what is asked; of an axis of two levels the first. Empty of a pair of groups.
     design : the study with the cells of that level as group a, and all others as b.
     by_view : the checks, by encoder.
     """
@@ -489,25 +487,33 @@ class LevelCheck:
     @property
     def setting(self) -> str:
         """What identifies the rows of this check: the axis and, where it has more than two levels, the level."""
+        if not self.axis:
+            return ""
         return AXIS + self.axis if self.design.b != OTHERS else f"{AXIS}{self.axis} {self.level}"
 
 
-def axis_checks(
+def checks_of(
     encoders: Sequence[EncoderEmbeddings], design: Design, *, confidence: float = 0.95, opening: str = ""
 ) -> list[LevelCheck]:
-    """Check every axis: one entry for two levels, one a level for more. ``opening`` leads every reason."""
+    """Check every axis: one entry for two levels, one a level for more; or the pair of groups.
+
+    ``opening`` leads every reason.
+    """
+    if not design.axes:
+        return [LevelCheck("", "", design, _opened(reader_checks(encoders, design, confidence=confidence), opening))]
     level_checks = []
     for axis, levels in design.axes.items():
         for level in levels[: 1 if len(levels) == 2 else None]:
             pair = pair_of_levels(design, axis, level)
             cells = {name: [g for g, _ in side] for name, side in _cells_of(design, axis, pair.a, pair.b).items()}
             pooled = [_pool_cells(encoder, cells) for encoder in encoders]
-            checks = reader_checks(pooled, pair, confidence=confidence)
-            by_view = {
-                name: replace(check, reason=check.reason and opening + check.reason) for name, check in checks.items()
-            }
+            by_view = _opened(reader_checks(pooled, pair, confidence=confidence), opening)
             level_checks.append(LevelCheck(axis, level, pair, by_view))
     return level_checks
+
+
+def _opened(checks: Mapping[str, ReaderCheck], opening: str) -> dict[str, ReaderCheck]:
+    return {name: replace(check, reason=check.reason and opening + check.reason) for name, check in checks.items()}
 
 
 def _pool_cells(encoder: EncoderEmbeddings, sides: Mapping[str, Sequence[str]]) -> EncoderEmbeddings:
@@ -551,10 +557,10 @@ def _cells_of(design: Design, axis: str, level: str, other: str) -> dict[str, li
     return sides
 
 
-def withheld_from_axes(rows: Sequence[Score], checks: Sequence[LevelCheck]) -> list[Score]:
+def withheld_by_level(rows: Sequence[Score], checks: Sequence[LevelCheck]) -> list[Score]:
     """Withhold the verdicts that no encoder can carry: ``not measured``, with the reason; numbers stay.
 
-    A row of one axis needs its own level of it to be read; that of a cell needs them all.
+    A row of one axis needs its own level of it to be read; that of a cell, or of a pair of groups, needs all there are.
     """
     for check in checks:
         own, groups = AXIS + check.axis, ("", check.level)
@@ -565,12 +571,3 @@ def withheld_from_axes(rows: Sequence[Score], checks: Sequence[LevelCheck]) -> l
             for row in rows
         ]
     return list(rows)
-
-
-def axis_reader_rows(checks: Sequence[LevelCheck], confidence: float) -> list[Score]:
-    """Report sensitivity, specificity and informedness along every axis, which ``setting`` names."""
-    return [
-        replace(row, group=row.group or check.level, setting=check.setting)
-        for check in checks
-        for row in reader_rows(check.design, check.by_view, confidence)
-    ]
