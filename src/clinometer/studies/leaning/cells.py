@@ -27,7 +27,8 @@ from clinometer.report.wording import (
     without_estimate,
 )
 from clinometer.runs.comparison import Comparison
-from clinometer.studies.leaning.page import RATES, UNREAD, errors_by_cosines, leans_means
+from clinometer.studies.leaning.encoder_sections import RATES, UNREAD, errors_by_cosines
+from clinometer.studies.leaning.page import leans_means
 from clinometer.studies.leaning.pictures import gallery
 from clinometer.studies.leaning.view import Concept, LeaningView
 from clinometer.suites import LeaningSuite, Suite

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import ceil, isfinite
+from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.figures import Figure
 from clinometer.report.figures.marks import ENCODER_SHAPES, SHAPE_CHARACTERS
 from clinometer.report.page import Page, Section
-from clinometer.report.readers import confusion_figure
-from clinometer.report.rows import ABLATION_METRIC, BY_COSINES, OWN_TEXT_METRIC, PRIOR_METRIC, Row
+from clinometer.report.rows import OWN_TEXT_METRIC, PRIOR_METRIC, Row
 from clinometer.report.sections import (
     leanings_in_words,
     masthead,
     nothing_judged,
 )
 from clinometer.report.verdicts import Summary, Verdicts, digits_of
-from clinometer.report.view import View
 from clinometer.report.wording import leans, qualification, source_words, sources_counted, too_few, without_estimate
+from clinometer.studies.leaning.encoder_sections import planted, reader, sensitivity
 from clinometer.studies.leaning.figures import (
     category_figure,
     component_figure,
@@ -28,13 +26,13 @@ from clinometer.studies.leaning.figures import (
     forest_figure,
     internal_bias_figure,
     lean_limits,
-    planted_figure,
     planted_probabilities,
     shown_concepts,
 )
 from clinometer.studies.leaning.pictures import gallery, onsets_in_words, way
 from clinometer.studies.leaning.plane import plane
 from clinometer.studies.leaning.view import LeaningView
+from clinometer.studies.leaning.wordings import ablation, ablation_in_words, language_caution, wordings
 
 # --- the finding and the verdicts ------------------------------------------------------------------------------------
 
@@ -217,212 +215,6 @@ def agreement(view: LeaningView, stages: Sequence[Mapping[str, Row]], everyone: 
     return f"{everyone} see the same direction for {same} of {wording.count(len(shared), 'concept')}." if shared else ""
 
 
-NOT_SHOWN: Final = "not shown"
-"""The flag of a share whose concept the images do not show."""
-
-UNREAD: Final = "cannot read"
-"""The flag of a view that gives no verdict."""
-
-RATES: Final = ("sensitivity", "specificity", "informedness")
-
-
-def reader(view: LeaningView) -> dict[str, Any] | None:
-    """Gather how the encoders read, and what that makes of shares; None where the run holds no such rows."""
-    found = view.scores.select("reader", "informedness", encoder="*")
-    names = list(dict.fromkeys(row.encoder for row in found))
-    if not names:
-        return None
-    encoders = names[1:] if len(names) == 2 else names  # with one encoder the average is that encoder
-    unshown = [name for name in view.concepts if name in view.shares and view.shares[name].flag == NOT_SHOWN]
-    empty = [row for row in view.scores.select("share", "corrected_share") if not row.defined and row.reason]
-    return {
-        "encoders": {
-            name: [view.scores.first("reader", component, encoder=name) for component in RATES] for name in encoders
-        },
-        "unread": UNREAD,
-        "errors": errors_by_cosines(view, encoders),
-        "corrected": view.scores.by_concept("share", "corrected_share"),
-        "first": view.scores.by_concept("fidelity", "own_prompt_first"),
-        "upper": view.scores.by_concept("fidelity", "own_prompt_upper_half"),
-        "missed": view.scores.by_concept("other_audits", "miss_rate"),
-        "unshown": unshown,
-        "missing": wording.reasons((f"corrected share of {row.concept}", row.reason) for row in empty),
-        "prompts": len({view.suite.text_of(target) for target in view.suite.targets}),
-    }
-
-
-def errors_by_cosines(view: View, encoders: Sequence[str]) -> list[tuple[str, Figure]]:
-    """Name the reader ``clip`` with each encoder, and draw what it reads each group's images as."""
-    found = []
-    for number, encoder in enumerate(encoders):
-        name = f"{BY_COSINES}{view.encoder_label(encoder)}"
-        figure = confusion_figure(
-            view, name, view.scores.select("reader", "confusion", encoder=encoder), f"errors-clip{number}"
-        )
-        if figure is not None:
-            found.append((name, figure))
-    return found
-
-
-WORDING_SOURCES: Final = {
-    "concept": "concept",
-    "wording": "wording, alike in all concepts",
-    "concept_wording": "concept × wording",
-    "noise": "noise, alike in all wordings",
-    "image": "single image",
-}
-"""What the variance of images of several wordings is split into."""
-
-
-def wordings(view: LeaningView) -> dict[str, Any] | None:
-    """Gather the variance by its source, and every concept in all its wordings; None of a suite without wordings."""
-    rows = {row.component: row for row in view.scores.select("wording") if not row.concept}
-    if not rows or not view.suite.wordings:
-        return None
-    total = sum(max(row.value, 0.0) for row in rows.values() if row.defined)
-    tests = view.scores.by_concept("wording", "by_wording")
-    unit = "language" if len(view.suite.languages) > 1 else "wording"
-    return {
-        "fold": f"Does the {unit} matter?",
-        "unit": unit,
-        "parts": [
-            (words.replace("wording", unit), rows[name], max(rows[name].value, 0) / total if total else 0.0)
-            for name, words in WORDING_SOURCES.items()
-        ],
-        "said": said_of_wordings(rows.get("concept_wording", Row()), tests.values(), unit),
-        "apart": [_verdicts_by_wording(view, name, unit) for name, test in tests.items() if test.flag],
-        "names": list(next(iter(view.suite.wordings.values()))),
-        "concepts": [
-            (concept, [view.pictures.get(target) for target in by_wording.values()], tests.get(concept))
-            for concept, by_wording in view.suite.wordings.items()
-        ],
-        "reasons": wording.reasons(
-            (WORDING_SOURCES[name].replace("wording", unit), row.reason) for name, row in rows.items() if row.reason
-        ),
-    }
-
-
-def said_of_wordings(both: Row, tests: Any, unit: str = "wording") -> str:
-    """State whether verdicts depend on the wording, or the language, and for which concepts."""
-    names = [row.concept for row in tests if row.flag]
-    if not both.defined:
-        return f"Whether verdicts depend on the {unit} cannot be told" + (f": {both.reason}." if both.reason else ".")
-    whose = "the" if unit == "language" else "its"
-    verdict = (
-        f"How far a concept leans depends on {whose} {unit}" if both.flag
-        else f"It is not shown that how far a concept leans depends on {whose} {unit}"
-    )  # fmt: skip
-    of = f"; by itself it is shown for {wording.listed(names)}" if names else ""
-    return f"{verdict} ({wording.probability(both.p, 'p')}){of}."
-
-
-def ablation(view: LeaningView) -> dict[str, Any] | None:
-    """Gather each prompt with its words coloured by what they do, and all words in a table; None without any.
-
-    A piece of a prompt is its text and, of a word, its row, the side of a verdict, and how strongly it is coloured,
-    1 to 4 by its share of the largest effect.
-    """
-    rows = view.scores.select(ABLATION_METRIC)
-    if not rows or not view.suite.ablations:
-        return None
-    found = {(row.concept, row.setting): row for row in rows}
-    largest = max((abs(row.value) for row in rows if wording.decided(row)), default=1.0)
-    concepts = []
-    for name, left_out in view.suite.ablations.items():
-        prompt, pieces, end = view.concepts[name].prompt, list[tuple[str, Row | None, str, int]](), 0
-        for each in left_out:
-            row = found.get((name, each.word)) or without_estimate(concept=name, setting=each.word)
-            lean = "" if not wording.decided(row) else "a" if row.value > 0 else "b"
-            pieces.append((prompt[end : each.start], None, "", 0))
-            pieces.append(
-                (prompt[each.start : each.stop], row, lean, ceil(4 * abs(row.value) / largest) if lean else 0)
-            )
-            end = each.stop
-        concepts.append({"name": name, "pieces": [*pieces, (prompt[end:], None, "", 0)]})
-    return {
-        "concepts": concepts,
-        "rows": rows,
-        "total": sum(isfinite(row.p) for row in rows),
-        "digits": digits_of(rows),
-        "said": ablation_in_words(view)[0],
-        "reasons": wording.reasons((f"{row.concept}, {row.setting}", row.reason) for row in rows if row.reason),
-    }
-
-
-MOST_WORDS: Final = 5
-"""Words whose effects one sentence tells."""
-
-
-def ablation_in_words(view: LeaningView) -> tuple[str, ...]:
-    """State which words move the pictures, the furthest first; nothing of a run in which none was left out."""
-    rows = view.scores.select(ABLATION_METRIC)
-    if not rows:
-        return ()
-    shown = sorted((row for row in rows if wording.decided(row)), key=lambda row: -abs(row.value))
-    if not shown:
-        return (
-            f"None of {wording.count(len(rows), 'word')} is shown to move the pictures; "
-            "that does not mean that none does.",
-        )
-    told = [
-        f"“{row.setting}” those of {row.concept} to {view.label(row.side)} "
-        f"({wording.signed(row.value, digits_of(rows))}{wording.assumption(row)})"
-        for row in shown[:MOST_WORDS]
-    ]
-    more = len(shown) - len(told)
-    rest = f", and {wording.count(more, 'more word')}" if more else ""
-    return (f"Of {wording.count(len(rows), 'word')}, {len(shown)} move the pictures: {wording.listed(told)}{rest}.",)
-
-
-def _verdicts_by_wording(view: LeaningView, concept: str, unit: str) -> str:
-    """Word the verdicts on a concept whose wordings are shown to differ: other verdicts, or one by other amounts.
-
-    That one leaning is shown and another is not would say little by itself; here the difference is shown as well.
-    """
-    targets = view.suite.wordings[concept]
-    rows = {name: view.pictures.get(target) or without_estimate(concept=target) for name, target in targets.items()}
-    names: dict[str, list[str]] = {}
-    for wording_name, row in rows.items():
-        names.setdefault(wording.verdict_words(row, view.label) or wording.MISSING, []).append(wording_name)
-    if len(names) == 1:
-        return f"{concept} {next(iter(names))} in every {unit}, and not as far in all"
-    told = "; ".join(f"{words} in {wording.listed(own)}" for words, own in names.items())
-    if any(map(wording.not_measured, rows.values())):  # what differs then is no verdict from another
-        return f"How far {concept} leans depends on the {unit}: {told}"
-    return f"The verdict on {concept} depends on the {unit}: {told}"
-
-
-def language_caution(view: LeaningView) -> str:
-    """Warn of what rests on how an encoder reads another language than English; empty for English prompts."""
-    others = [tag for tag in view.suite.languages if tag.lower().split("-")[0] != "en"]
-    if not others:
-        return ""
-    return (
-        f"Prompts are in {wording.listed(others)}. The text part, MCAS, and whether pictures match their prompt rest "
-        "on how well the encoder reads that, which is not checked here; many read English alone. The image part holds "
-        "no prompt, so verdicts on pictures do not."
-    )
-
-
-def sensitivity(view: LeaningView) -> dict[str, Any] | None:
-    """Gather a row a component, a column an encoder; left out with a single encoder."""
-    rows = view.scores.select("sensitivity", encoder="*")
-    if not rows:
-        return None
-
-    def column(row: Row) -> str:
-        component = wording.COMPONENT_NAMES.get(row.component, row.component)
-        if row.setting == "spread":
-            return f"{component} between encoders"
-        return f"{'τ of ' if row.setting == 'agreement' else ''}{component} by {row.encoder}"
-
-    return {
-        "missing": wording.reasons((column(row), row.reason) for row in rows if not row.defined and row.reason),
-        "names": wording.COMPONENT_NAMES,
-        "found": {(row.component, row.setting, row.encoder): row for row in rows},
-    }
-
-
 def own_text(view: LeaningView) -> dict[str, Any] | None:
     """Gather TT of the model's own text encoders beside the audit's; left out where it showed none."""
     names = list(dict.fromkeys(row.encoder for row in view.scores.select(OWN_TEXT_METRIC, "tt", encoder="*")))
@@ -457,7 +249,7 @@ def prior(view: LeaningView) -> dict[str, Any] | None:
     return {"prior": name, "columns": columns, "agreement": agreement(view, (text, drawn, image), "All three")}
 
 
-# --- inside the model, planted truth, other audits -------------------------------------------------------------------
+# --- inside the model, other audits ----------------------------------------------------------------------------------
 
 
 def internal_bias(view: LeaningView) -> dict[str, Any] | None:
@@ -497,87 +289,6 @@ def internal_summary(view: LeaningView) -> list[dict[str, Any]]:
         }
         for group in dict.fromkeys(group for group, _ in rows)
     ]
-
-
-APART: Final = 0.03
-"""Difference of the shares of men, as the encoder and the judge count them, from which on a concept is named."""
-
-
-def planted(view: LeaningView) -> dict[str, Any] | None:
-    """Compare what was measured with what was planted; left out when nothing was."""
-    probabilities = planted_probabilities(view)
-    if not probabilities:
-        return None
-    counted = _select_counted(view)
-    estimates = {name: row for name in probabilities if (row := view.shares.get(name)) and row.has_interval}
-    inside = sum(row.low <= probabilities[name] <= row.high for name, row in estimates.items())
-    concepts = wording.count(len(estimates), "concept")
-    apart = {name: row for name, row in counted.items() if _distance(row) >= APART}
-    return {
-        "share": planted_figure(view, score="share"),
-        "part": planted_figure(view, score="image_part"),
-        "probabilities": probabilities,
-        "by_judge": {name: _share_of_a(view, row["judge"] / row["n"]) for name, row in counted.items()},
-        "within": f"For {inside} of {concepts} the 95 % interval holds the planted probability." if estimates else "",
-        "verdicts": hold_verdicts_against(view, probabilities),
-        "counted": max((int(row["n"]) for row in counted.values()), default=0),
-        "of": len(counted),
-        "least_apart": APART,
-        "apart": dict(sorted(apart.items(), key=lambda item: -_distance(item[1]))),
-    }
-
-
-def _select_counted(view: LeaningView) -> dict[str, Mapping[str, float]]:
-    """Find what encoder and independent judge counted in the same images, of the concepts of this run."""
-    return {name: row for name, row in (view.report.readings or {}).items() if name in view.concepts}
-
-
-def _distance(row: Mapping[str, float]) -> float:
-    return abs(row["encoder"] - row["judge"]) / row["n"]
-
-
-def _share_of_a(view: LeaningView, men: float) -> float:
-    return men if view.group_a == "man" else 1 - men
-
-
-def hold_verdicts_against(view: LeaningView, probabilities: Mapping[str, float]) -> list[str]:
-    """State how many leanings the verdicts found, missed or turned round, and what they found at parity.
-
-    A concept leans as the judge counts it in many images, or, where nobody counted, as it was planted.
-    """
-    sides: dict[str, list[str]] = {"found": [], "missed": [], "wrong": [], "false": [], "calm": []}
-    counted = _select_counted(view)
-    for name, probability in probabilities.items():
-        lean = view.verdict_group(name)
-        if lean == "unmeasured":
-            continue
-        ends = [counted[name][end] for end in ("low", "high")] if name in counted else [probability, probability]
-        ends = [_share_of_a(view, end) for end in ends] if name in counted else ends
-        expected = "a" if min(ends) > 0.5 else "b" if max(ends) < 0.5 else ""
-        if lean not in ("a", "b"):
-            sides["missed" if expected else "calm"].append(name)
-        else:
-            sides["found" if lean == expected else "wrong" if expected else "false"].append(name)
-
-    def named(names: Sequence[str]) -> str:
-        return f" ({wording.listed(names)})" if names else ""
-
-    leaning, level = len(sides["found"] + sides["missed"] + sides["wrong"]), len(sides["false"] + sides["calm"])
-    sentences = []
-    if leaning:
-        hits = f"{len(sides['found'])} of {wording.count(leaning, 'leaning')} found on the right side"
-        sentences.append(f"{hits}, {len(sides['wrong'])} on the wrong one{named(sides['wrong'])}.")
-        if sides["missed"]:
-            sentences.append(f"Not found in so few images: {wording.listed(sides['missed'])}.")
-    if level:
-        false_alarms = f"{len(sides['false'])} of {wording.count(level, 'concept')} at parity called leaning"
-        sentences.append(f"{false_alarms}{named(sides['false'])}.")
-    misread = [
-        name for name in sides["wrong"] + sides["false"] if name in counted and _distance(counted[name]) >= APART
-    ]
-    if misread:
-        sentences.append(f"The encoder misreads {wording.listed(misread)}: see below.")
-    return sentences
 
 
 OTHER_AUDITS: Final = (
