@@ -21,9 +21,6 @@ from clinometer.runs import Run
 SCHEMA: Final = "0.3.0"
 """The version of Every Eval Ever's schema."""
 
-_RANGES: Final = {"image_part": (-4, 4), "text_part": (-4, 4), "flip_asymmetry": (-1, 1), "differential": (-1, 1)}
-"""Between what numbers lie, by their components; of others nothing is said."""
-
 
 def every_eval_ever(run: Run, said: CardDetails) -> dict[str, Any]:
     """Return a run as an aggregate record of Every Eval Ever: each verdict with its interval, n, and the run's hashes.
@@ -79,7 +76,7 @@ def every_eval_ever(run: Run, said: CardDetails) -> dict[str, Any]:
 
 def _result(run: Run, verdicts: Verdicts, row: Row, data: Mapping[str, Any], command: str) -> dict[str, Any]:
     low, high = row.ends(verdicts.over)
-    least, most = _RANGES.get(row.component, (None, None))
+    least, most = verdicts.reach or (None, None)
     resamples = run.record["options"].get("resamples")
     interval = {
         "confidence_interval": {

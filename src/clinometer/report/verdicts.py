@@ -56,6 +56,7 @@ class Verdicts:
     drawn : what more of would decide.
     beside : what would have to grow in proportion, such as ``wording.IN_PROPORTION``.
     digits, scale, suffix : how numbers are written.
+    reach : between what rows' numbers lie; None where that is not known.
     name, short_name : what a row is about, on the page and in a terminal.
     said : a row's verdict in words.
     notes : what else the page says of a row that has a number: how many images, on what it depends.
@@ -76,6 +77,7 @@ class Verdicts:
     digits: int = 2
     scale: float = 1.0
     suffix: str = ""
+    reach: tuple[float, float] | None = None
     name: Callable[[Row], str] = field(default=lambda row: row.concept or row.group)
     short_name: Callable[[Row], str] | None = None
     said: Callable[[Row], str] | None = None

@@ -206,7 +206,8 @@ class ClassificationPage(Page[ClassificationView]):
             Verdicts(
                 "contrast", "\N{GREEK CAPITAL LETTER DELTA}S",
                 f"at {view.setting}: + where the first side goes to those {view.label_a}",
-                list(view.differentials.values()), drawn="portraits", short_name=lambda row: row.group,
+                list(view.differentials.values()), drawn="portraits", reach=(-1, 1),
+                short_name=lambda row: row.group,
                 name=lambda row: contrast_in_words(view.suite, row.group), 
                 notes=lambda row: (portraits(row), note(row), wording.bounds_words(row)),
             ),

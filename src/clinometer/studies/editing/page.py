@@ -238,10 +238,17 @@ class EditingPage(Page[EditingView]):
         """Judge both contrasts of every class and strength: between the genders, and between the tones."""
         a, b = view.label_a, view.label_b
 
-        def judge(symbol: str, meaning: str, rows: Sequence[Row], scale: float, suffix: str) -> Verdicts:
+        def judge(
+            symbol: str,
+            meaning: str,
+            rows: Sequence[Row],
+            scale: float,
+            suffix: str,
+            reach: tuple[float, float] | None = None,
+        ) -> Verdicts:
             return Verdicts(
                 "edit", symbol, meaning, rows, drawn="portraits", digits=1,
-                scale=scale, suffix=suffix, heading="edited into",
+                scale=scale, suffix=suffix, reach=reach, heading="edited into",
                 notes=lambda row: (note(row), wording.bounds_words(row, scale)),
                 name=lambda row: wording.capitalised(
                     f"{f'{row.group}: ' if row.group else ''}{row.category}, {row.setting}"
@@ -254,7 +261,14 @@ class EditingPage(Page[EditingView]):
         )
         read_by = f", read by {view.reader}" if len(view.readers) > 1 else ""  # the first encoder leads the page
         found = [
-            judge(f"flip asymmetry{read_by}", flips, view.class_rows("flip_asymmetry", view.reader), 100, " points")
+            judge(
+                f"flip asymmetry{read_by}",
+                flips,
+                view.class_rows("flip_asymmetry", view.reader),
+                100,
+                " points",
+                (-1, 1),
+            )
         ]
         if view.suite.tones:
             first, *others = view.suite.tones

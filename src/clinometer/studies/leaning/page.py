@@ -366,7 +366,7 @@ class LeaningPage(Page[LeaningView]):
         return (
             Verdicts(
                 "concept", "image part", f"II + ITA, what the pictures lean: {signs}; {wording.PART_SCALE}", rows,
-                suite.label_of, beside=beside, digits=view.digits, notes=notes, is_ranked=True,
+                suite.label_of, beside=beside, digits=view.digits, reach=(-4, 4), notes=notes, is_ranked=True,
                 counted=lambda row: wording.counted_share(view.shares.get(row.concept), view.label_a, view.label_b),
             ),
         )  # fmt: skip
