@@ -32,7 +32,7 @@ from clinometer.runs.store import Run
 
 
 def with_readings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores, below them what readers say of the concepts, where any has read the run.
+    """Return the scores, below them what readers say of the concepts, where any has read the run.
 
     Raises
     ------

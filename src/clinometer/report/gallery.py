@@ -26,7 +26,7 @@ class Strip:
 
 
 def counts_in_words(*samples: Samples) -> str:
-    """``"20 images, 2 refused"``."""
+    """Return ``"20 images, 2 refused"``."""
     statuses = Counter[str]()
     for each in samples:
         statuses.update(each.counts("status"))

@@ -307,7 +307,7 @@ def _scores(run: Run) -> Scores:
 
 
 def _without_pictures(suite: Suite, present: set[tuple[str, str, str]]) -> Iterator[str]:
-    """Concepts first, then concepts of a group, then prompts of a group."""
+    """Yield what has no picture: concepts first, then concepts of a group, then prompts of a group."""
     owners = {(concept, group) for concept, group, _ in present}
     asked: dict[str, dict[str, bool]] = {}
     for spec in suite.prompt_specs():

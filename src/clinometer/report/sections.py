@@ -79,7 +79,7 @@ def how_sure(view: View, judged: Sequence[Verdicts], *, with_q: bool = True) -> 
 
 
 def nothing_told(counts: Mapping[str, int]) -> str:
-    """Begin a sentence where all that was measured is of one kind that tells nothing; else empty."""
+    """Return how a sentence begins where no verdict tells anything, for want of images; else empty."""
     verdict_groups = {verdict_group for verdict_group, n in counts.items() if n and verdict_group != "unmeasured"}
     if verdict_groups == {"few"}:
         return "There are too few images to tell"

@@ -110,7 +110,7 @@ class WholeStage:
     is_missing: Callable[[Run, Generator], bool]
 
     def __call__(self, run: Run, generator: Generator, progress: Progress) -> None:
-        """Do it here."""
+        """Do the whole stage in this process."""
         self.make(run, generator, progress)
 
 

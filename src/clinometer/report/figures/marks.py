@@ -162,7 +162,7 @@ HALO: Final = {"facecolor": Ink.PAPER, "edgecolor": "none", "pad": 1.0}
 
 
 def model_mark(order: int) -> Mark:
-    """Shape and colour of a model by its place; the shape alone tells it."""
+    """Return the shape and colour of a model by its place; the shape alone tells it."""
     return Mark(SHAPES[order % len(SHAPES)], COLOURS[order % len(COLOURS)][1])
 
 

@@ -88,7 +88,7 @@ class Counts:
         return [(self.n + self.discarded[:, :, None], totals), (self.n, totals)]
 
     def cells(self) -> Iterator[tuple[int, int, int]]:
-        """Positions of every concept, setting and group, in this order."""
+        """Return the positions of every concept, setting and group, in this order."""
         return ((c, s, g) for c, s, g in np.ndindex(*self.n.shape))
 
     def other(self, group: int) -> str:
@@ -166,7 +166,7 @@ def excess_rows(
 
 
 def _fewest(counts: Counts) -> int:
-    """Images below which all of one group tell nothing."""
+    """Return the number of images below which all of one group tell nothing."""
     return next(n for n in range(1, 100) if 2 * counts.null**n <= LEVEL)
 
 
@@ -321,7 +321,7 @@ DIFFERENCE_TEST: Final = "Fisher's exact test of two shares, two-sided"
 
 
 def compared_counts(first: Counts, second: Counts, *, confidence: float = 0.95) -> list[Score]:
-    """Differences of every share between two tables of the same concepts, groups and settings, second minus first.
+    """Compare every share of two tables of the same concepts, groups and settings, second minus first.
 
     The interval is Newcombe's of two shares (1998, method 10); p is Fisher's. Bounds: what the one discarded is taken
     to be of one group, and what the other discarded of another.
@@ -343,7 +343,7 @@ def compared_counts(first: Counts, second: Counts, *, confidence: float = 0.95) 
 
 
 def _compared_cells(counts: Counts) -> Iterator[tuple[int, int, int]]:
-    """Positions of what is compared: of two groups the first alone, as the other differs by as much."""
+    """Return the positions of what is compared: of two groups the first alone, as the other differs by as much."""
     return (cell for cell in counts.cells() if len(counts.groups) > 2 or cell[2] == 0)
 
 

@@ -147,7 +147,7 @@ class _EditComparison:
     confidence: float
 
     def flip_rows(self, first: np.ndarray, second: np.ndarray, encoder: str) -> list[Score]:
-        """Rates of every group, then the asymmetry, judged for the mean over encoders."""
+        """Return the rates of every group, then the asymmetry, judged for the mean over encoders."""
         rates = self.group_rows(first, second, "flip_rate", shares=True, encoder=encoder)
 
         def rows(side: int | None = None) -> list[Score]:
@@ -159,7 +159,7 @@ class _EditComparison:
         return [*rates, *_judge(rows(), "flip asymmetry", sides, [rows(side) for side in self.ways])]
 
     def tone_rows(self) -> list[Score]:
-        """Changes of skin tone of every group, then the contrast between the two tones, where the design has some."""
+        """Report changes of skin tone of every group, then the contrast of the two tones, where the design has some."""
         changes = self.first.tone_change, self.second.tone_change
         rows = [
             without_bounds(without_wide_interval(row))
@@ -177,7 +177,7 @@ class _EditComparison:
         return [*rows, *_judge(contrasts, "skin tone contrast", sides)]
 
     def erasure_rows(self, first: np.ndarray, second: np.ndarray, encoder: str) -> list[Score]:
-        """Rates of soft erasure of every group, then of each tone less the first, judged for the mean over encoders."""
+        """Report soft erasure of every group, then of each tone less the first, judged for the mean over encoders."""
         sides = ("leaving instructions out", "following instructions") if encoder == "mean" else None
         rates = self.group_rows(first, second, "soft_erasure", shares=True, encoder=encoder, sides=sides)
         if not self.design.tones:
@@ -221,14 +221,14 @@ class _EditComparison:
         return bounded_magnitude(row, values(None), np.stack([values(side) for side in self.ways], axis=1), missing)
 
     def asymmetry(self) -> dict[str, float]:
-        """Weights of the sides in the flip asymmetry: b's − a's, mean over the tones that both genders have."""
+        """Return weights of the sides in the flip asymmetry: b's − a's, mean over the tones that both genders have."""
         return self._weights(
             [group.tone for group in self.design.groups],
             lambda tone: (PortraitGroup("", self.design.b, tone), PortraitGroup("", self.design.a, tone)),
         )
 
     def tone_contrast(self, lighter: str, darker: str) -> dict[str, float]:
-        """Weights of the sides in the contrast of tones: the darker − the lighter, mean over genders that have both."""
+        """Return the sides' weights in the contrast of tones: darker − lighter, mean over genders that have both."""
         return self._weights(
             [group.gender for group in self.design.groups],
             lambda gender: (PortraitGroup("", gender, darker), PortraitGroup("", gender, lighter)),
@@ -277,7 +277,7 @@ class _EditComparison:
     def filled(
         self, values: tuple[np.ndarray, np.ndarray], weights: Mapping[str, float], named: Named, side: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Flips of both runs with what is missing taken to be flipped, or not; as they are where ``side`` is None."""
+        """Return both runs' flips with what is missing taken to be flipped, or not; as they are for ``side`` None."""
         if side is None:
             return values
         up = np.array([weights.get(named(group), 0.0) > 0 for group in self.design.groups])
@@ -311,7 +311,7 @@ class _EditComparison:
         return PortraitPair(numbers[0], numbers[1], self.paired, lost)
 
     def _keep_shared(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Both runs' values without the edits that one of them could not measure: a mean would be of other edits.
+        """Drop the edits that one run could not measure from both: a mean would be of other edits.
 
         Of pairs, edit by edit; else whole professions of a group, at a strength.
         """

@@ -147,7 +147,7 @@ def average_face(faces: Iterable[np.ndarray]) -> tuple[np.ndarray | None, int]:
 
 
 def average_face_angle(faces: Iterable[np.ndarray]) -> float:
-    """Individual typology angle of the average of faces; NaN where too little of it is skin."""
+    """Return the individual typology angle of the average of faces; NaN where too little of it is skin."""
     face, _ = average_face(faces)
     return nan if face is None else skin_tone(face).angle
 

@@ -161,7 +161,7 @@ def faces_by_group(view: EditingView) -> list[dict[str, Any]]:
 
 
 def strips(view: EditingView) -> dict[str, Any]:
-    """Lay the first portraits of each group beside their edits; and say what could not be made."""
+    """Return the first portraits of each group with their edits, and what could not be made."""
     samples = view.report.samples
     portraits = samples[samples.role == "portrait"]
     shown = {group: portraits[portraits.group == group].head(SHOWN) for group in view.suite.groups}

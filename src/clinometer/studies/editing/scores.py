@@ -70,7 +70,7 @@ def read_gender(margins: np.ndarray) -> np.ndarray:
 
 
 def flips(before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Flipped and uncertain, from the readings (n,) before and (n, …) after; floats 0 and 1, NaN where missing.
+    """Return flipped and uncertain, from the readings (n,) before and (n, …) after; floats 0 and 1, NaN where missing.
 
     Flipped: read with certainty before and after, and differently. Uncertain: the encoder abstains on either.
     """
@@ -191,11 +191,11 @@ class _EditingStudy:
         return None if self.batches is None else self.batches[chosen]
 
     def filled(self, values: np.ndarray, flipped: np.ndarray | bool) -> np.ndarray:
-        """Flips (n, P, S) with what is missing of each portrait taken to be flipped or not, (n,) or of all."""
+        """Return flips (n, P, S) with what is missing of each portrait taken to be flipped or not, (n,) or of all."""
         return np.where(self.missing, np.reshape(flipped, (-1, 1, 1)).astype(float), values)
 
     def bounded_rows(self, values: np.ndarray, component: str, encoder: str) -> list[Score]:
-        """Shares of every group with their bounds."""
+        """Return the shares of every group with their bounds."""
         rows = partial(self.group_rows, component=component, estimate=cluster_share, encoder=encoder)
         fillings = [rows(self.filled(values, flipped)) for flipped in (False, True)] if self.missing.any() else []
         return with_bounds(rows(values), {MISSING: fillings})
@@ -429,7 +429,7 @@ def planted_order(
     seed: int = 0,
     batches: np.ndarray | None = None,
 ) -> list[Score]:
-    """Rank correlation of flip rates with the planted probability of what they flip to, a row a strength and encoder.
+    """Correlate flip rates with the planted probability of what they flip to, by rank: a row a strength and encoder.
 
     ::
 
@@ -499,7 +499,7 @@ def _order_row(
 
 
 def _spearman(rates: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Correlation of mid-ranks: (B, G, P) and (G, P) → (B,); NaN where a rate is missing or all are alike."""
+    """Return correlation of mid-ranks: (B, G, P) and (G, P) → (B,); NaN where a rate is missing or all are alike."""
     ranks = scipy.stats.rankdata(rates.reshape(len(rates), -1), axis=1)
     x = scipy.stats.rankdata(truth.ravel())
     x = x - x.mean()

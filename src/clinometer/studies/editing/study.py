@@ -121,7 +121,7 @@ def study_design(suite: EditingSuite) -> EditingDesign:
 
 
 def edits_of(run: Run, suite: EditingSuite, portraits: Sequence[Sample]) -> np.ndarray:
-    """Ids of the edits: (portraits × professions × strengths)."""
+    """Return the ids of the edits: (portraits × professions × strengths)."""
     place = {portrait.id: i for i, portrait in enumerate(portraits)}
     profession = {name: i for i, name in enumerate(suite.professions)}
     strength = {value: i for i, value in enumerate(suite.strengths)}
@@ -394,7 +394,7 @@ class Editing(Study[EditingSuite]):
         return (ComparedGroups(suite.genders.a, suite.genders.b, lambda group, prompt: sides.get(group, ("", ""))),)
 
     def rated(self, suite: EditingSuite) -> Rated:
-        """Edits are rated; portraits of a gender show it."""
+        """Return how edits are rated; portraits of a gender show it."""
         pair = (suite.genders.a, suite.genders.b)
         shown_by = {gender: [name for name, own in suite.groups.items() if own.gender == gender] for gender in pair}
         return Rated(

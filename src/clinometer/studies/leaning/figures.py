@@ -108,7 +108,7 @@ def _draw_forest(axes: Any, view: LeaningView, concepts: Sequence[Concept], rows
 
 
 def _head(axes: Any, title: str, below: str) -> None:
-    """Head a panel: what it shows, and below it how."""
+    """Write the head of a panel: what it shows, and below it how."""
     above = dict(xycoords="axes fraction", textcoords="offset points", va="bottom")
     axes.annotate(title, (0, 1), (0, 22), fontweight="bold", fontsize=12.5, **above)
     axes.annotate(below, (0, 1), (0, 6), color=Ink.MUTED, fontsize=11, **above)

@@ -156,7 +156,7 @@ def prompt_places(view: LeaningView) -> list[tuple[str, str, float, float]]:
 
 
 def group_mark(view: LeaningView, group: str) -> Mark:
-    """Shape and colour of a group: A, B and the third have their own, the others share one colour."""
+    """Return the shape and colour of a group: A, B and the third have their own, the others share one colour."""
     names = list(view.suite.groups)
     colours = dict(zip((view.group_a, view.group_b, view.third), _GROUP_COLOURS, strict=True))
     order = names.index(group) if group in names else 0
@@ -189,7 +189,7 @@ def _name_beside(axes: Any, name: str, at: tuple[float, float], to_left: bool, *
 
 
 def _frame(axes: Any, view: LeaningView, close: bool, xs: Sequence[float], ys: Sequence[float]) -> None:
-    """Limits, the centroid and the unbiased direction."""
+    """Draw the limits, the centroid and the unbiased direction."""
     if close:
         low, high = span([], include=xs)
         axes.set_xlim(low, high)

@@ -462,7 +462,7 @@ class Leaning(Study[LeaningSuite]):
         ]
 
     def rated(self, suite: LeaningSuite) -> Rated:
-        """Images of targets are rated, and read by the words of the pair, as ``share`` reads them."""
+        """Return how images of targets are rated, and read by the words of the pair as ``share`` reads them."""
         leaning, answers = suite, named_answers(suite)
         if leaning.axes:
             return Rated(suite.name, answers=answers)

@@ -112,7 +112,7 @@ class LeaningView(PairView):
         return wording.digits_for([row.value for row in self.pictures.values()])
 
     def ranked(self, category: str | None = None, by: Mapping[str, Row] | None = None) -> list[Concept]:
-        """Concepts that have an image part (or one of the scores ``by``), from leaning to A down to leaning to B."""
+        """Return concepts with an image part (or one of the scores ``by``), from leaning to A down to leaning to B."""
         rows = self.pictures if by is None else by
         concepts = [
             concept

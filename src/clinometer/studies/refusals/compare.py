@@ -197,7 +197,7 @@ def _over_pictures(units: Sequence[Sequence[ComparedPrompt]], paired: bool) -> E
 
 
 def _unit_rates(units: Sequence[Sequence[ComparedPrompt]]) -> np.ndarray:
-    """(units × 2), the mean over a unit's prompts in either run."""
+    """Return the mean over a unit's prompts in either run, (units × 2)."""
     return np.array([np.mean([prompt.rates for prompt in unit], axis=0) for unit in units])
 
 

@@ -25,7 +25,7 @@ WITHHELD = ("refused", "blank")
 
 
 def run_refusals(run: Run, *, even_none: bool = False) -> list[Score]:
-    """Rates of refusal, and their differences between the suite's groups; nothing where every picture came.
+    """Return the rates of refusal, and their differences between the suite's groups; nothing where every picture came.
 
     Where groups differ along several axes, there is a difference for each of them. ``even_none``: rates of 0, too.
     """
@@ -48,13 +48,13 @@ def run_refusals(run: Run, *, even_none: bool = False) -> list[Score]:
 
 
 def with_refusals(run: Run, scores: pd.DataFrame, *, even_none: bool = False) -> pd.DataFrame:
-    """Scores, and below them the rates of refusal where there are any; ``even_none``: rates of 0, too."""
+    """Return the scores, and below them the rates of refusal where there are any; ``even_none``: rates of 0, too."""
     rows = [vars(score) for score in run_refusals(run, even_none=even_none)]
     return pd.concat([scores, pd.DataFrame(rows, columns=scores.columns)], ignore_index=True) if rows else scores
 
 
 def with_repeats(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores, and below them how many pictures are another one again, where any is."""
+    """Return the scores, and below them how many pictures are another one again, where any is."""
     repeats = run.drawn.repeats()
     if not repeats:
         return scores
@@ -115,7 +115,7 @@ def _answers(run: Run) -> dict[tuple[str, str, str], dict[tuple[int, float, str]
 
 
 def _given_portraits(run: Run) -> set[str]:
-    """Portraits that were given to a run, and not drawn."""
+    """Return the portraits that were given to a run, and not drawn."""
     if run.record["origin"] != "generated":
         return set()
     return {identifier for identifier, file in run.plan.rows("id", "file") if file}

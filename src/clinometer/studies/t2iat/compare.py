@@ -116,7 +116,7 @@ def compare_t2iat(
 
 
 def _families(pair: ComparedPair, settings: ComparisonSettings) -> list[Family]:
-    """Tests, judged over prompts; their effect sizes; stimuli, judged over images."""
+    """Return the tests, judged over prompts; their effect sizes; stimuli, judged over images."""
     design = settings.design
     tests = [_test_rows(pair, test, settings) for test in design.tests]
 
@@ -209,7 +209,7 @@ def _explain_unbounded(tests: Sequence[DesignedTest], settings: ComparisonSettin
 
 
 def _freedom(pair: ComparedPair, concepts: Sequence[str], kind: str, settings: ComparisonSettings) -> float:
-    """Degrees of freedom of a difference between the runs: of partners' differences, or of both runs' images."""
+    """Return degrees of freedom of a difference between the runs: of partners' differences, or of both runs' images."""
     first, second = ([run.averages[name] for name in concepts] for run in (pair.first, pair.second))
     if kind == "prompts" or settings.paired:
         return freedom_of(second, prompts=kind == "prompts", minus=first)

@@ -117,7 +117,7 @@ def distribution_limits(*views: T2IATView) -> tuple[float, float]:
 
 
 def stored_curve(view: T2IATView, curve: str, stimulus: str | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Points of a stored curve."""
+    """Return the points of a stored curve."""
     curves = view.report.curves
     if curves is None or not len(curves):
         return np.zeros(0), np.zeros(0)
@@ -210,7 +210,7 @@ def _draw_arrow(axes: Any, tail: Row | None, head: Row, y: float, gid: str) -> N
 
 
 def draw_zero(axes: Any, view: T2IATView) -> None:
-    """Zero, and the margin around it."""
+    """Draw zero, and the margin around it."""
     axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
     margin = view.suite.margin
     if margin:
@@ -323,11 +323,11 @@ class T2IATView(PairView):
         return self.label(self.suite.axis.b)
 
     def concept_label(self, concept: str) -> str:
-        """Label of a concept; ``"all"`` is all of them."""
+        """Return the label of a concept; ``"all"`` is all of them."""
         return self.suite.concept_label(concept) if concept in self.suite.concepts else "All concepts"
 
     def test_subject(self, test: DifferentialTest) -> str:
-        """``"Career, against Family"``."""
+        """Return ``"Career, against Family"``."""
         return f"{self.concept_label(test.x)}, against {self.concept_label(test.y)}"
 
     @cached_property

@@ -245,7 +245,7 @@ def averaged_embeddings(encoders: Sequence[EncoderEmbeddings]) -> EncoderEmbeddi
 
 
 def _side_by_side(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Set unit vectors of the same items one encoder's behind the other's."""
+    """Concatenate the unit vectors of the same items, encoder after encoder."""
     return np.concatenate([unit_rows(x) for x in parts], axis=1)
 
 

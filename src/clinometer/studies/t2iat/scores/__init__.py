@@ -81,7 +81,7 @@ class _View:
 def t2iat_study(
     embeddings: Sequence[T2iatEmbeddings], design: T2iatDesign, *, n_resamples: int, seed: int
 ) -> T2iatStudy:
-    """Differential associations, associations of concepts and stimuli with their quartiles, amplification.
+    """Return differential associations, associations of concepts and stimuli with quartiles, and amplification.
 
     The first view is the average over encoders (``encoder="mean"``), the others the encoders one by one; all share
     their resamples. q-values are within a view and a family.
@@ -172,7 +172,7 @@ def _about_row(row: Score) -> tuple[str, str, str]:
 
 
 def _test_rows(view: _View, design: T2iatDesign, seed: int, side: int | None = None) -> list[Score]:
-    """S and d of every test; with ``side``, what is missing of X filled in to that side, and of Y to the other."""
+    """Report S and d of every test; with ``side``, what X lacks filled in to that side, what Y lacks to the other."""
 
     def seen(concept: SeenConcept, filled: int) -> SeenConcept:
         return concept.filled[filled] if side is not None and concept.filled else concept
@@ -282,7 +282,7 @@ def _concept_rows(view: _View, design: T2iatDesign) -> list[Score]:
 
 
 def _stimulus_rows(view: _View, design: T2iatDesign, side: int | None = None) -> list[Score]:
-    """Asc of every stimulus and its distribution; with ``side``, Asc alone, with what is missing filled in to it."""
+    """Report Asc of every stimulus and its distribution; with ``side``, Asc alone, what is missing filled in to it."""
     rows: list[Score] = []
     stimuli = view.stimuli
     estimates = {name: stimuli[name].image for _, name in _list_pairs(design)}
@@ -329,7 +329,7 @@ def _amplification(view: _View, design: T2iatDesign, seed: int) -> list[Score]:
 
 
 def _list_pairs(design: T2iatDesign) -> list[tuple[str, str]]:
-    """(concept, stimulus) pairs in order."""
+    """Return (concept, stimulus) pairs in order."""
     return [(concept, name) for concept, stimuli in design.concepts.items() for name in stimuli]
 
 

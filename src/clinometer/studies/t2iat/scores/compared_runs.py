@@ -140,7 +140,7 @@ def _run(encoders: Sequence[T2iatEmbeddings], settings: ComparisonSettings) -> C
 def _set_draws(
     runs: tuple[ComparedRun, ComparedRun], concept: str, order: int, settings: ComparisonSettings, *, prompts: bool
 ) -> tuple[SetDraws, SetDraws]:
-    """Draws of a concept's association in both runs: by the same weights where their items are partners."""
+    """Return the draws of a concept's association in both runs: by the same weights where their items are partners."""
     seeds = image_seeds(settings.seed, paired=prompts or settings.paired)
     drawn = [
         set_draws(
@@ -162,7 +162,7 @@ def pair_swaps(pair: ComparedPair, test: DesignedTest, settings: ComparisonSetti
 
 
 def effect_size_of(x: PromptSet, y: PromptSet) -> float:
-    """Cohen's d of one run; NaN where there is no spread."""
+    """Return Cohen's d of one run; NaN where there is no spread."""
     spread = pooled_deviation(x, y)
     return (x.association - y.association) / spread if spread > max(x.rounding, y.rounding) else nan
 
@@ -204,7 +204,7 @@ def stimulus_difference_rows(
     missing: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {}),
     side: int | None = None,
 ) -> list[Score]:
-    """ΔAsc of every stimulus with its t interval over images and its p.
+    """Return ΔAsc of every stimulus with its t interval over images and its p.
 
     ::
 
@@ -273,7 +273,7 @@ def magnitude_of_stimuli(
     test: str,
     confidence: float,
 ) -> Score:
-    """``mean |Asc(second)| − mean |Asc(first)|`` over the stimuli that both runs measure.
+    """Return ``mean |Asc(second)| − mean |Asc(first)|`` over the stimuli that both runs measure.
 
     p flips the sign of each stimulus's difference: a stimulus whose runs change places. ``low, high`` are over images,
     the signs of the estimates held; ``stimulus_low, stimulus_high`` are the t interval over stimuli. Both are moved

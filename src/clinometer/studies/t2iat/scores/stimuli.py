@@ -152,7 +152,7 @@ class Density:
 
 
 def stimulus_cosines(embeddings: T2iatEmbeddings, stimulus: str, a: str, b: str) -> StimulusCosines:
-    """Cosines of one stimulus, as one encoder sees it."""
+    """Return the cosines of one stimulus, as one encoder sees it."""
     image = embeddings.neutral[stimulus]
     with_a, with_b = (embeddings.attribute[stimulus, group] for group in (a, b))
     text = embeddings.neutral_texts.get(stimulus)
@@ -196,7 +196,7 @@ def measured_stimulus(cosines: StimulusCosines, design: T2iatDesign, name: str) 
 
 
 def average_stimulus(cosines: Sequence[StimulusCosines]) -> StimulusCosines:
-    """Cosines averaged over encoders, all of which read text, or none."""
+    """Return the cosines averaged over encoders, all of which read text, or none."""
     image_a, image_b, text_a, text_b, poles = (
         np.mean([getattr(stimulus, part) for stimulus in cosines], axis=0)
         for part in ("image_a", "image_b", "text_a", "text_b", "poles")
@@ -234,7 +234,7 @@ def image_estimate(cosines: StimulusCosines, design: T2iatDesign) -> WelchEstima
 
 
 def text_estimate(cosines: StimulusCosines, design: T2iatDesign) -> WelchEstimate:
-    """Asc of a stimulus's neutral prompt against its prompts with attributes, as texts; its error is over words.
+    """Return Asc of a stimulus's neutral prompt against its prompts with attributes, as texts; its error is over words.
 
     The prompt itself is one text and held fixed.
     """
@@ -248,7 +248,7 @@ def text_estimate(cosines: StimulusCosines, design: T2iatDesign) -> WelchEstimat
 
 
 def distribution_rows(name: str, category: str, encoder: str, stimulus: MeasuredStimulus) -> list[Score]:
-    """Quartiles with exact order-statistic intervals, and Tukey's whiskers, of Asc over a stimulus's images.
+    """Return the quartiles with exact order-statistic intervals, and Tukey's whiskers, of Asc over a stimulus's images.
 
     The intervals take the attribute images for given: they are about neutral images only.
     """
@@ -289,7 +289,7 @@ def _ranks_about(n: int, share: float) -> tuple[float, float]:
 
 
 def whiskers(values: np.ndarray) -> tuple[float, float]:
-    """Tukey's whiskers: the outermost values within 1.5 interquartile ranges of the quartiles."""
+    """Return Tukey's whiskers: the outermost values within 1.5 interquartile ranges of the quartiles."""
     first, third = np.quantile(values, [0.25, 0.75])
     reach = 1.5 * (third - first)
     inside = values[(values >= first - reach) & (values <= third + reach)]
@@ -399,7 +399,7 @@ class _Chosen(Mapping[Key, np.ndarray]):
 def counted_once(
     *runs: Sequence[T2iatEmbeddings], stimuli: Sequence[str], groups: tuple[str, str]
 ) -> tuple[list[T2iatEmbeddings], ...]:
-    """Some stimuli's embeddings with each picture once: what all encoders of a run see as one is one.
+    """Return stimuli's embeddings with each picture once: what all encoders of a run see as one is one.
 
     Of several runs the i-th pictures are partners, and a pair counts where either picture is new in its own run.
     """
