@@ -244,17 +244,15 @@ def _place_of(context: Any, option: Any) -> str:
     """Return the key of a file, or the variable, that an option has its value from; empty for any other."""
     if (origin := _origin(context, option)) is not None:
         return origin.key(context, option)
-    return _variable(context, option) if _source(context, option) == "environment" else ""
+    if _source(context, option) != "environment":
+        return ""
+    return option.envvar or f"{context.auto_envvar_prefix}_{option.name.upper()}"
 
 
 def _source(context: Any, option: Any) -> str:
     source = context.get_parameter_source(option.name)
     kinds = {"COMMANDLINE": "command line", "ENVIRONMENT": "environment", "DEFAULT_MAP": "file"}
     return kinds.get(getattr(source, "name", ""), "default")
-
-
-def _variable(context: Any, option: Any) -> str:
-    return option.envvar or f"{context.auto_envvar_prefix}_{option.name.upper()}"
 
 
 def config(
@@ -347,7 +345,8 @@ def _read_options(root: Any, names: list[str], command: Any, words: list[str]) -
         origin, value = _origin(context, option), context.params.get(option.name)
         place = _place_of(context, option) or _source(context, option)
         if value in (None, [], ()) and place == "default":
-            value = _told_default(option)
+            told = re.search(r"\[default: ([^\]]*)\]", option.help or "")
+            value = told[1] if told else ""
         elif isinstance(value, str | list | tuple | None):
             value = _in_words(context, option)
         yield {
@@ -356,9 +355,3 @@ def _read_options(root: Any, names: list[str], command: Any, words: list[str]) -
             "value": value,
             "from": f"{place}, not allowed" if origin is not None and origin.refuses(context, option) else place,
         }
-
-
-def _told_default(option: Any) -> str:
-    """Return what stands for an option that is not given, as its help tells it; empty where nothing does."""
-    told = re.search(r"\[default: ([^\]]*)\]", option.help or "")
-    return told[1] if told else ""

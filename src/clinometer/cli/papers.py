@@ -16,7 +16,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.pipeline.request import AuditRequest
 
 if TYPE_CHECKING:
-    from clinometer.papers.planning import Needs, RunNeeds
+    from clinometer.papers.planning import Needs
     from clinometer.papers.record import Reproduction
 
 OF_RUNS: Final = AuditRequest.model_fields.keys() - {
@@ -51,12 +51,13 @@ def reproduce(
     if dry_run:
         needs = api.plan_reproduction(papers, out, models=models, quick=quick, pictures=pictures, **options)
         print_needs(needs)
-        tell(
-            "tables",
-            of="reproduce",
-            tables={"runs": [_needs_row(each) for each in needs.runs]},
-            remarks=lines_of(needs),
-        )
+        names = ("images", "missing", "shared", "there", "evaluations", "seconds", "bytes", "cost", "reason")
+        rows = [
+            {"paper": each.run.paper, "run": each.run.name, "model": each.run.model, "place": each.run.place}
+            | {name: getattr(each, name) for name in names}
+            for each in needs.runs
+        ]
+        tell("tables", of="reproduce", tables={"runs": rows}, remarks=lines_of(needs))
         return
     with LiveProgress() as progress:
         done = api.reproduce(
@@ -149,12 +150,6 @@ def lines_of(needs: Needs) -> list[str]:
     lines += [f"To be brought: {line}" for line in needs.brought]
     lost = [f"{each.run.name} of {each.run.model} ({each.reason})" for each in needs.runs if each.reason]
     return [*lines, *([f"Cannot be done, the others can: {first_and_more(lost, 5)}"] if lost else [])]
-
-
-def _needs_row(each: RunNeeds) -> dict[str, Any]:
-    names = ("images", "missing", "shared", "there", "evaluations", "seconds", "bytes", "cost", "reason")
-    told = {"paper": each.run.paper, "run": each.run.name, "model": each.run.model, "place": each.run.place}
-    return told | {name: getattr(each, name) for name in names}
 
 
 def _whole(number: float) -> str:

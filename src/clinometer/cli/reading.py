@@ -86,7 +86,10 @@ def _show_answers(folder: str, answers: Mapping[str, pd.DataFrame], table: Path 
     for name, said in answers.items():
         spoken = run.readers.questions(name)
         is_open = said["question"].isin([each for each, spec in spoken.items() if spec.kind == "open"])
-        print_answers(name, said[~is_open])
+        for asked, rows in said[~is_open].groupby("question", sort=False):
+            answered = rows["answer"].fillna("no answer").value_counts()
+            counted = ", ".join(f"{answer} {count:,}" for answer, count in answered.items())
+            Console().print(plain_text(f"{name}, {asked}: {counted}"))
         for asked in dict.fromkeys(said["question"][is_open]):
             told = api.open_answers(folder, reader=name, question=asked)
             print_open_answers(f"{name}, {asked}: {spoken[asked].text}", told)
@@ -107,13 +110,7 @@ def _show_answers(folder: str, answers: Mapping[str, pd.DataFrame], table: Path 
         "concurrency": READER_OPTIONS["concurrency"],
     },
 )
-def questions(
-    suite: str,
-    *,
-    out: Path = Path("questions.yaml"),
-    concepts: str = "",
-    **asked: Any,
-) -> None:
+def questions(suite: str, *, out: Path = Path("questions.yaml"), concepts: str = "", **asked: Any) -> None:
     """Let a language model propose questions about a suite's pictures, in a file for you to edit. Sends no picture."""
     names = [name.strip() for name in concepts.split(",") if name.strip()]
     written = api.write_questions(suite, out=out, concepts=names, **asked)
@@ -126,14 +123,6 @@ def questions(
     console.print(plain_text(f"Written to {out}. Read and edit it, then give clinometer read --question {out}#NAME."))
     untaken = [f"not taken, {where}: {reason}" for where, reason in written.unread.items()]
     tell("files", of="questions", place=str(out), files=[str(out)], remarks=untaken)
-
-
-def print_answers(name: str, answers: pd.DataFrame) -> None:
-    """Print what a reader answered about a run's images, a table a question."""
-    for question, rows in answers.groupby("question", sort=False):
-        said = rows["answer"].fillna("no answer").value_counts()
-        counted = ", ".join(f"{answer} {count:,}" for answer, count in said.items())
-        Console().print(plain_text(f"{name}, {question}: {counted}"))
 
 
 MOST_COLUMNS: Final = 6

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import resources
 from typing import Any
 
 import pandas as pd
@@ -355,6 +356,7 @@ class PaperPage:
 def paper_html(page: PaperPage) -> str:
     """Render a paper as one self-contained HTML page."""
     paper = page.paper
+    style = (resources.files("clinometer.papers") / "templates" / "paper.css").read_text(encoding="utf-8")
     words = [(name, own) for name, own in rehearsed_words()[0].items() if page.stands.get(name) == own]
     return (
         environment("clinometer.papers")
@@ -373,15 +375,9 @@ def paper_html(page: PaperPage) -> str:
             words=words,
             parts=page.parts,
             runs=page.runs_told(),
-            **style_and_script(page_style(_own_style()), asset("page.js")),
+            **style_and_script(page_style(style), asset("page.js")),
         )
     )
-
-
-def _own_style() -> str:
-    from importlib import resources
-
-    return (resources.files("clinometer.papers") / "templates" / "paper.css").read_text(encoding="utf-8")
 
 
 def write_page(reproduction: Reproduction, paper: Paper) -> None:

@@ -325,7 +325,7 @@ def _run_needs(run: PlannedRun, models: Models, rates: dict[str, Rate], earlier:
         evaluations += of_image * (sample.strength if sample.source else 1.0)
     earlier |= {sample.id for sample in samples}
     rate = rates[run.model]
-    if not _is_scored(run.place):
+    if not (Directory(run.place).exists(RECORD) and Run(run.place).is_scored):
         evaluations += study.evaluations(suite, len(plan))
     return RunNeeds(
         run, images=len(samples), shared=shared, there=len(samples) - missing - shared, evaluations=evaluations,
@@ -347,10 +347,6 @@ def _drawn_of(place: str) -> frozenset[str]:
     run = Run(place)
     parts = [part for part in run.parts if run.drawn.has(part)]
     return frozenset(identifier for part in parts for identifier in run.parts[part].column("id").to_pylist())
-
-
-def _is_scored(place: str) -> bool:
-    return Directory(place).exists(RECORD) and Run(place).is_scored
 
 
 def rate_of(place: str) -> Rate | None:

@@ -127,7 +127,9 @@ def laid_out(
         str(column): max(2, *(len(text.partition(".")[2]) for text in own.printed))
         for column, own in cells.groupby("column")
     }
-    letters = _letters(cells)
+    notes = dict.fromkeys(note for text in cells.note for note in text.split("; ") if note)
+    names = [*ascii_lowercase, *(f"{one}{two}" for one in ascii_lowercase for two in ascii_lowercase)]
+    letters = dict(zip(notes, names, strict=False))  # a, b, …, z, aa, …
     by_place: dict[tuple[tuple[str, ...], tuple[str, ...]], list[dict[str, Any]]] = {}
     for each in cells.to_dict("records"):
         record = {str(name): value for name, value in each.items()}
@@ -141,16 +143,13 @@ def laid_out(
     def words(keys: Sequence[str], values: Sequence[str]) -> list[str]:
         return [label(key, value) for key, value in zip(keys, values, strict=True)]
 
-    def block_of(row: tuple[str, ...]) -> str:
-        return ", ".join(words(part.rows[:-1], row[:-1]))
-
     def row_of(row: tuple[str, ...], own: Sequence[Cell]) -> TableRow:
         (name,) = words(part.rows[-1:], row[-1:])
         return TableRow(name, stands.get(row[-1], ""), tuple(own))
 
     blocks = [
         (block, tuple(row_of(*each) for each in same))
-        for block, same in groupby(made, key=lambda each: block_of(each[0]))
+        for block, same in groupby(made, key=lambda each: ", ".join(words(part.rows[:-1], each[0][:-1])))
     ]
     return LaidTable(
         part,
@@ -166,13 +165,6 @@ def _in_order(columns: Sequence[tuple[str, ...]], named: Sequence[str]) -> list[
     """Order columns as their heads nest, and within a head as the paper has them, where it is said."""
     levels = [list(dict.fromkeys((*named, *(names[level] for names in columns)))) for level in range(len(columns[0]))]
     return sorted(columns, key=lambda names: [each.index(name) for each, name in zip(levels, names, strict=True)])
-
-
-def _letters(cells: pd.DataFrame) -> dict[str, str]:
-    """Assign each note a letter: a, b, …, z, aa, …"""
-    notes = dict.fromkeys(note for text in cells.note for note in text.split("; ") if note)
-    names = [*ascii_lowercase, *(f"{one}{two}" for one in ascii_lowercase for two in ascii_lowercase)]
-    return dict(zip(notes, names, strict=False))
 
 
 def _cell(

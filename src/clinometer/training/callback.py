@@ -138,7 +138,8 @@ class AuditCallback:
         is_main = self.accelerator is None or self.accelerator.is_main_process
         if is_main:
             self._collect(wait=False)
-            if step > 0 and step % self.every == 0 and self._running is None and not self._has_seen(step):
+            is_due = step > 0 and step % self.every == 0 and self._running is None
+            if is_due and not any(look.step == step for look in self.looks):
                 self._start(step, model)
                 self._collect(wait=not self.background)
         if step % self.every == 0 or self._is_alone:
@@ -151,9 +152,6 @@ class AuditCallback:
             self._collect(wait=True)
         self._agree()
         return self._stop
-
-    def _has_seen(self, step: int) -> bool:
-        return any(look.step == step for look in self.looks)
 
     @property
     def _is_alone(self) -> bool:
@@ -204,7 +202,10 @@ class AuditCallback:
         self._running = None
         try:
             status = process.wait(max(left, 0.0))
-            problem = f"status {status}: {self._last_words(step)}" if status else ""
+            problem = ""
+            if status:
+                lines = (self.out / f"step-{step:06d}.log").read_text("utf-8", "replace").strip().splitlines()
+                problem = f"status {status}: {shortened(lines[-1], 300) if lines else 'it said nothing'}"
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -212,10 +213,6 @@ class AuditCallback:
         if saved is not None:
             saved.cleanup()
         self._keep(Look(step, problem=problem) if problem else self._judge(step))
-
-    def _last_words(self, step: int) -> str:
-        lines = (self.out / f"step-{step:06d}.log").read_text("utf-8", "replace").strip().splitlines()
-        return shortened(lines[-1], 300) if lines else "it said nothing"
 
     def _judge(self, step: int) -> Look:
         """Test a finished run against the policy, and log its numbers."""
