@@ -117,24 +117,31 @@ def documented(function: Function) -> Function:
 
     The signature that people see has the plain types.
     """
-    signature, document, lines = inspect.signature(function), inspect.getdoc(function) or "", ""
-    parameters = []
+    signature, document = inspect.signature(function), inspect.getdoc(function) or ""
+    if HEADING not in document:
+        section = re.search("^(Returns|Raises)\n---", document, re.MULTILINE)
+        place = section.start() if section else len(document)
+        document = f"{document[:place].rstrip()}\n\n{HEADING}\n\n{document[place:]}"
+    opening, _, rest = document.partition(HEADING)
+    described, _, rest = rest.partition("\n\n")
+    own = {
+        name.lstrip("*"): entry
+        for entry in re.split(r"\n(?=\S)", described)
+        for name in entry.partition(" : ")[0].split(", ")
+    }
+    parameters, entries = [], dict[str, None]()  # an entry may describe several parameters
     for name, parameter in signature.parameters.items():
         option = option_in(parameter.annotation)
         if option is None:
             parameters.append(parameter)
-            continue
-        parameters.append(parameter.replace(annotation=get_args(parameter.annotation)[0]))
-        if not re.search(rf"^(\w+, )*{name}(, \w+)* : ", document, re.MULTILINE):
+        else:
+            parameters.append(parameter.replace(annotation=get_args(parameter.annotation)[0]))
             default = None if parameter.default in (parameter.empty, "", (), False) else parameter.default
             text = f"{name} : {option.help}{default_in_words(option, default)}"
-            lines += textwrap.fill(text, 116, subsequent_indent="    ") + "\n"
-    if HEADING in document:
-        document = document.replace(HEADING, HEADING + lines)
-    else:
-        section = re.search("^(Returns|Raises)\n---", document, re.MULTILINE)
-        place = section.start() if section else len(document)
-        document = f"{document[:place].rstrip()}\n\n{HEADING}{lines}\n{document[place:]}"
+            own.setdefault(name, textwrap.fill(text, 116, subsequent_indent="    "))
+        if name in own:
+            entries[own[name]] = None
+    document = f"{opening}{HEADING}{chr(10).join(entries)}\n\n{rest}"
     function.__doc__ = textwrap.indent(document, "    ").strip()
     function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return function
