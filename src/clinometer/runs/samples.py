@@ -284,10 +284,10 @@ class Samples:
     def statuses(self) -> Iterator[tuple[str, Status, str | None]]:
         """Yield id, status and reason of each drawn sample; what this worker wrote is not read back."""
         written = self._ledger.worker.drawn if self._ledger.worker is not None else {}
-        for part in self._drawn_parts():
+        for part in self._planned.parts:
             if part in written:
                 yield from written[part]
-            else:
+            elif self._directory.exists(samples_name(part)):
                 table = self.part(part, ["id", "status", "reason"])
                 yield from zip(*(table[name].to_pylist() for name in ("id", "status", "reason")), strict=True)
 
