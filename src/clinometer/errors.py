@@ -33,7 +33,7 @@ program branches on the class, on :attr:`ClinometerError.code` and on :attr:`Cli
         else:
             raise
 
-Where something goes wrong that nobody foresaw, notes of what was in hand travel with the exception.
+An exception that nobody foresaw carries notes of what was being worked on. See decision 79.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
