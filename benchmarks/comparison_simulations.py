@@ -29,7 +29,8 @@ from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores.design import DrawSettings
-from clinometer.studies.leaning.scores.differences import MissingPictures, difference_family, measured_runs
+from clinometer.studies.leaning.scores.differences import difference_family, measured_runs
+from clinometer.studies.leaning.scores.missing import MissingPictures
 
 WAYS = {"independent": None, "partners, loosely": 0.5, "partners, closely": 0.95}
 """How two runs are drawn, by the share of images that show what their partner shows; None without partners."""

@@ -22,10 +22,6 @@ from clinometer.studies.leaning.scores.design import Design, DrawSettings, Encod
 from clinometer.studies.leaning.scores.differences import (
     JUDGED,
     NO_INTERVAL,
-    Absent,
-    MissingPictures,
-    Run,
-    absent_pictures,
     contrast_differences,
     difference_family,
     image_counts,
@@ -33,6 +29,7 @@ from clinometer.studies.leaning.scores.differences import (
     measured_runs,
 )
 from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld, withheld_between
+from clinometer.studies.leaning.scores.missing import Absent, MissingPictures, Run, absent_pictures
 from clinometer.studies.leaning.scores.mitigated import DIVERSITY, FIDELITY, held, image_spread
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family
 from clinometer.studies.leaning.scores.shares import OWN_FIDELITY

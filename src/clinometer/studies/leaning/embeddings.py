@@ -27,7 +27,7 @@ from clinometer.runs.store import Run
 from clinometer.stats.association import unit_vectors
 from clinometer.stats.blocks import Blocks
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
-from clinometer.studies.leaning.scores.differences import MissingPictures
+from clinometer.studies.leaning.scores.missing import MissingPictures
 from clinometer.studies.study import suite_of
 from clinometer.suites import Group, LeaningSuite
 from clinometer.suites.leaning import BLANK_PROMPT
