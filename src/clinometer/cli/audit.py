@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from clinometer import api
-from clinometer.cli.options import MODEL_OPTIONS, LogToOption, asks, given_options
+from clinometer.cli.options import MODEL_OPTIONS, LogToOption, asks, given_options, pop_given
 from clinometer.cli.tables import Console, echo, facts_table, plain_text, tell, text_table
 from clinometer.cli.trust import is_allowed, is_harmless, refuse_untrusted
 from clinometer.errors import InvalidInputError
@@ -81,7 +81,7 @@ def audit(
 
 def _one_audit(asked: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, list[Any]]]:
     """Return the first audit that is asked for, the options of its model, and the values of each axis of a sweep."""
-    options = given_options(**{name: asked.pop(name) for name in MODEL_OPTIONS if name in asked})
+    options = pop_given(asked, MODEL_OPTIONS)
     axes: dict[str, list[Any]] = {"lora": [None if name == "none" else name for name in options.pop("lora", ())]}
     one = dict(asked)
     for name, field in AuditRequest.model_fields.items():
@@ -257,7 +257,7 @@ def mitigate(
     shares = None
     if target is not None:
         shares = {name: _share(value) for name, value in _split_pairs("target", target.split(","))}
-    options = {name: asked.pop(name) for name in DRAWING if name in asked}
+    options = pop_given(asked, DRAWING)
     made = api.mitigate(
         model, target=shares, words=dict(_split_pairs("word", words or ())), reference=reference, options=options,
         say=lambda line: console.print(plain_text(line)), **asked,

@@ -203,6 +203,11 @@ def given_options(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value is not False}
 
 
+def pop_given(asked: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Remove some options from those of a command, and return the ones that the user gave."""
+    return given_options(**{name: asked.pop(name) for name in names if name in asked})
+
+
 def _known_trackers(targets: list[str] | None) -> list[str]:
     """Refuse an unknown tracker, and one whose client is not installed, before a command begins."""
     if targets:

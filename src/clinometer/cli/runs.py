@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
 from clinometer import api
 from clinometer._messages import printable
-from clinometer.cli.options import LogToOption, asks, given_options, refuse_without
+from clinometer.cli.options import LogToOption, asks, pop_given, refuse_without
 from clinometer.cli.tables import (
     Console,
     check_place,
@@ -22,6 +22,7 @@ from clinometer.cli.tables import (
     write_table,
 )
 from clinometer.errors import InvalidInputError
+from clinometer.pipeline.options import Option
 
 if TYPE_CHECKING:
     from clinometer.exports.board import Paper
@@ -39,22 +40,21 @@ def score(path: str, *, log_to: LogToOption = None, **asked: Any) -> None:
     send_to(log_to, scored)
 
 
-@asks(api.trace_run)
-def trace(
-    run: str,
-    *,
-    lora: Annotated[str | None, typer.Option(help="The LoRA that the run was begun with.")] = None,
-    lora_scale: Annotated[float | None, typer.Option(help="And how strongly it was merged.")] = None,
-    lora_partly: Annotated[
-        bool, typer.Option("--lora-partly", help="Merge a LoRA of which few weights find a place, as the run did.")
-    ] = False,
-    scheduler: Annotated[str | None, typer.Option(help="The scheduler that the run was begun with.")] = None,
-    **asked: Any,
-) -> None:
+BEGUN_WITH: Final[dict[str, Any]] = {
+    "lora": Annotated[str | None, Option("The LoRA that the run was begun with.")],
+    "lora_scale": Annotated[float | None, Option("And how strongly it was merged.")],
+    "lora_partly": Annotated[bool | None, Option("Merge a LoRA of which few weights find a place, as the run did.")],
+    "scheduler": Annotated[str | None, Option("The scheduler that the run was begun with.")],
+}
+"""Options of the model that a run's card does not hold."""
+
+
+@asks(api.trace_run, also=BEGUN_WITH)
+def trace(run: str, **asked: Any) -> None:
     """Draw a run's images again, and say from which step on they lean. They stay as they are."""
     from clinometer.cli.console import LiveProgress, print_summary
 
-    options = given_options(lora=lora, lora_scale=lora_scale, lora_partly=lora_partly, scheduler=scheduler)
+    options = pop_given(asked, BEGUN_WITH)
     with LiveProgress() as progress:
         api.trace_run(run, **asked, model_options=options, progress=progress)
     print_summary(traced := api.open_run(run))
@@ -147,24 +147,27 @@ def compare(runs: list[str], *, out: str | None = None, log_to: LogToOption = No
     send_to(log_to, compared)
 
 
-@asks(api.gate)
+RULE: Final[dict[str, Any]] = {
+    "metric": Annotated[str | None, Option("In place of a policy, one rule: the metric whose numbers have a limit.")],
+    "component": Annotated[str | None, Option("Its component.", default="that of the metric's name")],
+    "within": Annotated[float | None, Option("Its limits: ± this.")],
+    "at_least": Annotated[float | None, Option("Its lower limit.")],
+    "at_most": Annotated[float | None, Option("Its upper limit.")],
+    "four_fifths": Annotated[
+        float | None,
+        Option("In place of a metric and limits: the smallest share over the largest is at least this."),
+    ],
+}
+"""What a gate without a policy takes: the keys of its one rule."""
+
+
+@asks(api.gate, also=RULE)
 def gate(
     run: str,
     *,
     policy: Path | None = None,
     baseline: str | None = None,
     history: str | None = None,
-    metric: Annotated[
-        str | None, typer.Option(help="In place of a policy, one rule: the metric whose numbers have a limit.")
-    ] = None,
-    component: Annotated[str | None, typer.Option(help="Its component. [default: that of the metric's name]")] = None,
-    within: Annotated[float | None, typer.Option(help="Its limits: ± this.")] = None,
-    at_least: Annotated[float | None, typer.Option(help="Its lower limit.")] = None,
-    at_most: Annotated[float | None, typer.Option(help="Its upper limit.")] = None,
-    four_fifths: Annotated[
-        float | None,
-        typer.Option(help="In place of a metric and limits: the smallest share over the largest is at least this."),
-    ] = None,
     allow_undecided: Annotated[
         bool, typer.Option("--allow-undecided", help="Status 0 where nothing is shown to be broken.")
     ] = False,
@@ -195,9 +198,7 @@ def gate(
     from clinometer.gates import policy_from_mapping
     from clinometer.gates.telling import explanations, junit, markdown
 
-    rule = given_options(
-        metric=metric, component=component, within=within, at_least=at_least, at_most=at_most, four_fifths=four_fifths
-    )
+    rule = pop_given(asked, RULE)
     if policy is not None and rule:
         option = next(iter(rule)).replace("_", "-")
         raise InvalidInputError.conflict(
