@@ -3,6 +3,8 @@
 import inspect
 import pickle
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -123,3 +125,18 @@ def test_every_option_of_a_function_is_one_of_its_command():
             assert made.param_type_name == ("argument" if isinstance(option, Argument) else "option")
             assert made.default in (None, parameter.default), (name, parameter.name)
             assert re.search(rf"\b{parameter.name}(, \w+)* : ", function.__doc__), (name, parameter.name)
+
+
+def test_a_signature_is_read_at_once_and_without_typer():
+    code = (
+        "import sys, clinometer as cm; cm.gate, cm.mitigate;"
+        "heavy = ('typer', 'click', 'rich', 'torch', 'pandas', 'numpy', 'scipy');"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_docstring_describes_parameters_in_the_order_of_the_signature():
+    described = re.findall(r"^    (\w+(?:, \w+)*) : ", api.export.__doc__, re.MULTILINE)
+    assert ", ".join(described).split(", ") == list(inspect.signature(api.export).parameters)
+    assert inspect.signature(api.export).parameters["license"].annotation is str
