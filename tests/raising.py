@@ -10,10 +10,13 @@ from clinometer.errors import ClinometerError, Code
 
 @contextmanager
 def raises(
-    kind: type[ClinometerError], code: Code, field: str | Sequence[str] = ()
+    kind: type[ClinometerError], code: Code, field: str | Sequence[str] = (), match: str = ""
 ) -> Iterator[pytest.ExceptionInfo[ClinometerError]]:
-    """Expect an error with this code and these fields, whose message is one or two lines."""
-    with pytest.raises(kind) as caught:
+    """Expect an error with this code and these fields, whose message is one or two lines.
+
+    ``match`` : what the message must say, such as a number that was computed.
+    """
+    with pytest.raises(kind, match=match or None) as caught:
         yield caught
     error = caught.value
     fields = (field,) if isinstance(field, str) else tuple(field)

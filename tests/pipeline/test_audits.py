@@ -19,6 +19,7 @@ import pytest
 import clinometer as cm
 from clinometer.errors import (
     ClinometerError,
+    Code,
     InvalidInputError,
     ModelError,
     ModelNotFoundError,
@@ -30,6 +31,7 @@ from clinometer.errors import (
 from clinometer.models.protocols import GenerationResult
 from tests import quick
 from tests.old_runs import as_of_format_1
+from tests.raising import raises
 from tests.runs.stopped import Stopping, table_bytes
 from tests.toys import Eye, Painter, paint, toy_suite
 
@@ -575,7 +577,7 @@ def test_an_encoder_that_never_finished_keeps_no_run_from_being_scored(run, fini
     scores = cm.score_run(run.url, encoder=Eye("second"))
     assert {"eye", "second", "mean"} <= set(scores.encoder)
     Path(run.directory.path("embeddings/second/part-00002.parquet")).unlink()
-    with pytest.raises(RunNotFoundError, match="encoder second has not finished"):
+    with raises(RunNotFoundError, code=Code.INCOMPLETE):
         cm.score_run(run.url)
 
 
@@ -806,7 +808,7 @@ def test_a_damaged_part_is_named_and_can_be_redone(run, finished):
     with pytest.raises(RunCorruptError, match="part-00002"):
         cm.score_run(run.url)
     path.unlink()
-    with pytest.raises(RunNotFoundError, match="encoder eye has not finished"):
+    with raises(RunNotFoundError, code=Code.INCOMPLETE):
         cm.score_run(run.url)
     assert table_bytes(audit(run.url)) == table_bytes(finished)
 
@@ -894,7 +896,7 @@ def test_a_run_of_another_version_is_refused(run):
 
 
 def test_no_run_is_named(tmp_path):
-    with pytest.raises(RunNotFoundError, match="not a run directory"):
+    with raises(RunNotFoundError, code=Code.NOT_FOUND):
         cm.open_run(tmp_path)
 
 

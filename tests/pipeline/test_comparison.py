@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import clinometer as cm
 from clinometer.cli.app import app
-from clinometer.errors import RunMismatchError, RunNotFoundError, RunStorageError
+from clinometer.errors import Code, RunMismatchError, RunNotFoundError, RunStorageError
 from clinometer.models.protocols import GenerationResult
 from clinometer.pipeline.comparison_page import (
     comparison_refusals,
@@ -29,6 +29,7 @@ from clinometer.runs.comparison import shared_encoders
 from clinometer.suites import suite_from_mapping
 from tests import quick
 from tests.docs.pages import ROOT
+from tests.raising import raises
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader, Recolourer
 from tests.toy_editing import toy_suite as toy_editing_suite
@@ -228,7 +229,7 @@ def test_a_run_is_itself_however_its_path_is_written(runs, tmp_path):
     url = runs["plain"].url
     (tmp_path / "link").symlink_to(url)
     for path in (f"{url}/", f"{url}/../{url.rsplit('/', 1)[1]}", str(tmp_path / "link")):
-        with pytest.raises(RunMismatchError, match="compared with itself"):
+        with raises(RunMismatchError, code=Code.DUPLICATE):
             cm.compare(url, path)
 
 
@@ -236,10 +237,10 @@ def test_what_cannot_be_compared_is_refused_by_name(runs, tmp_path):
     small = {"target": 2, "attribute": 2}
     with pytest.raises(RunMismatchError, match="found 1 run, expected two"):
         cm.compare(runs["plain"])
-    with pytest.raises(RunMismatchError, match="cannot be compared with itself"):
+    with raises(RunMismatchError, code=Code.DUPLICATE):
         cm.compare(runs["plain"], runs["plain"].url)
     for other_way in (f"{runs['plain'].url}/", f"file://{runs['plain'].url}", os.path.relpath(runs["plain"].url)):
-        with pytest.raises(RunMismatchError, match="cannot be compared with itself"):
+        with raises(RunMismatchError, code=Code.DUPLICATE):
             cm.compare(runs["plain"], other_way)
     asked = toy_suite(**small).model_dump()
     asked["groups"]["man"]["words"] = ["him"]

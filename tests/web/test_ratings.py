@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 import clinometer as cm
-from clinometer.errors import RatingsError
+from clinometer.errors import Code, RatingsError
 from clinometer.metrics.readers import rated_group_shares
 from clinometer.runs.ratings import ratings_of
 from clinometer.runs.ratings.store import readings_of
@@ -26,6 +26,7 @@ from clinometer.web.ratings.tables import Rater as Rated
 from clinometer.web.ratings.tasks import TaskSpec, answers_of, invite
 from clinometer.web.security import kept_key
 from tests.pipeline.engine_toys import Glance
+from tests.raising import raises
 from tests.web.rating import Rater, make, place_in, token_in
 from tests.web.serving import HTML, client, ids
 
@@ -510,5 +511,5 @@ def test_the_explorer_marks_what_simulated_raters_said(served):
 
 
 def test_a_demonstration_needs_a_run(served):
-    with pytest.raises(RatingsError, match="clinometer audit"):
+    with raises(RatingsError, code=Code.TOO_FEW):
         add_demo(served[0].app.state.ratings.engine, [])

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from alembic import command
 from sqlalchemy.orm import Session
 
-from clinometer.errors import RatingsError, RatingsPlaceWarning
+from clinometer.errors import Code, RatingsError, RatingsPlaceWarning
 from clinometer.web.database import (
     FILE,
     _config,
@@ -30,6 +30,7 @@ from clinometer.web.database import (
 )
 from clinometer.web.ratings import tables
 from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn, now
+from tests.raising import raises
 
 ANSWERS = 120
 KILLED = """
@@ -295,7 +296,7 @@ def test_a_database_that_is_in_use_is_not_moved(killed, tmp_path):
     cache, _ = copied(killed, tmp_path)
     with closing(sqlite3.connect(cache / FILE)) as connection:
         connection.execute("SELECT count(*) FROM answers").fetchone()
-        with pytest.raises(RatingsError, match=r"lies in a cache and cannot be moved.*database is locked"):
+        with raises(RatingsError, code=Code.STORAGE):
             find_database("", tmp_path / "data", cache)
     assert (cache / FILE).exists()
 

@@ -16,10 +16,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 import clinometer as cm
-from clinometer.errors import RatingsError
+from clinometer.errors import Code, RatingsError
 from clinometer.web.database import GroupCommit, open_database, reading, writing
 from clinometer.web.ratings.tables import Answer, Base, Rater, Task, Turn
 from clinometer.web.ratings.tasks import hash_of
+from tests.raising import raises
 from tests.web.raters_at_once import Witness, all_rate
 from tests.web.rating import make
 from tests.web.serving import client, serve
@@ -112,7 +113,7 @@ def test_a_commit_that_fails_is_told_to_all_who_share_it(tmp_path):
     "wrong", ["nonsense", "sqlite:////proc/no/such/place.sqlite", "postgresql+psycopg://u:secret@127.0.0.1:1/x"]
 )
 def test_a_database_that_does_not_answer_is_named(wrong):
-    with pytest.raises(RatingsError, match="--database") as caught:
+    with raises(RatingsError, code=Code.UNREADABLE) as caught:
         open_database(wrong)
     assert "secret" not in str(caught.value)
 
@@ -123,10 +124,10 @@ def test_a_damaged_database_is_named(tmp_path):
     engine.dispose()  # the last to close takes its journal in
     content = place.read_bytes()
     place.write_bytes(content[:4096] + bytes(len(content) - 4096))
-    with pytest.raises(RatingsError, match=r"ratings\.sqlite"), reading(engine) as session:
+    with raises(RatingsError, code=Code.FAILED), reading(engine) as session:
         session.scalar(sa.select(sa.func.count()).select_from(Answer))
     place.write_bytes(b"no database at all")
-    with pytest.raises(RatingsError, match=r"ratings\.sqlite: file is not a database"):
+    with raises(RatingsError, code=Code.UNREADABLE):
         open_database(f"sqlite:///{place}")
 
 
@@ -135,7 +136,7 @@ def test_nothing_is_added_to_somebody_else_s_database_and_an_emptied_one_is_told
     with closing(sqlite3.connect(place)) as theirs:
         theirs.executescript("CREATE TABLE tasks (a); CREATE TABLE alembic_version (version_num)")
     content = place.read_bytes()
-    with pytest.raises(RatingsError, match="a database of something else, with the tables tasks, alembic_version"):
+    with raises(RatingsError, code=Code.MISMATCH):
         open_database(f"sqlite:///{place}")
     assert place.read_bytes() == content
     own = tmp_path / "ratings.sqlite"

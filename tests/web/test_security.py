@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 import clinometer as cm
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.web import security
 from clinometer.web.app import create_app
 from clinometer.web.security import (
@@ -28,6 +28,7 @@ from clinometer.web.security import (
 )
 from clinometer.web.static_site import write_site
 from tests import quick
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 from tests.web.rating import Rater, make
 from tests.web.serving import HASH, HTML, PASSWORD, client, ids, pictures
@@ -192,7 +193,7 @@ def test_another_host_demands_a_password(tmp_path, monkeypatch):
     assert password_given(None) == ""
     for host in ("0.0.0.0", "::", "192.168.1.2", "example.org"):
         assert not is_local(host)
-        with pytest.raises(InvalidInputError, match="needs a password"):
+        with raises(InvalidInputError, code=Code.MISSING):
             guarded(host, "")
     for host in ("127.0.0.1", "localhost", "::1"):
         assert guarded(host, "") == ""

@@ -14,7 +14,14 @@ from typer.testing import CliRunner
 
 from clinometer import api
 from clinometer.cli.app import app
-from clinometer.errors import ClinometerError, ImportManifestError, RunCorruptError, RunMismatchError, RunNotFoundError
+from clinometer.errors import (
+    ClinometerError,
+    Code,
+    ImportManifestError,
+    RunCorruptError,
+    RunMismatchError,
+    RunNotFoundError,
+)
 from clinometer.runs.ratings.store import ratable_images
 from clinometer.stats.clusters import contrast
 from clinometer.stats.proportion import (
@@ -27,6 +34,7 @@ from clinometer.stats.proportion import (
 from clinometer.studies import rated_of
 from clinometer.studies.counts.scores import Counts, _filled_shares, compared_counts, counts_study, excess_rows
 from clinometer.studies.counts.table import read_counts
+from tests.raising import raises
 
 PLAIN = "concept,group,n\ndoctor,man,42\ndoctor,woman,8\nnurse,man,3\nnurse,woman,47\ncook,man,27\ncook,woman,23\n"
 SETTINGS = "concept,setting,group,n\n" + "".join(
@@ -250,7 +258,7 @@ def test_what_takes_images_says_so_in_a_line(tmp_path: Path) -> None:
         lambda: api.plan(pilot=run.url),
         lambda: ratable_images(run, rated_of(run)),
     ):
-        with pytest.raises(RunNotFoundError, match="counts and no images") as caught:
+        with raises(RunNotFoundError, code=Code.UNSUPPORTED) as caught:
             ask()
         assert "\n" not in str(caught.value)
     with pytest.raises(ClinometerError):

@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.errors import Code, InvalidInputError, SuiteError
 from clinometer.metrics.records import ABLATION
 from clinometer.report.inputs import report_input
 from clinometer.studies.leaning.embeddings import embeddings_of_ablations, study_design
 from clinometer.studies.leaning.scores.ablation import LeftOutWord, ablation_rows
 from clinometer.suites import suite_from_mapping
 from tests import quick
+from tests.raising import raises
 from tests.report.page import with_only
 from tests.toys import Eye, Painter, crossed_suite, toy_suite, two_wordings
 
@@ -107,5 +108,5 @@ def test_what_cannot_be_left_out_is_said_in_a_line(suite, options, said):
 
 
 def test_until_decided_takes_no_pairs(tmp_path):
-    with pytest.raises(InvalidInputError, match="number of images fixed beforehand"):
+    with raises(InvalidInputError, code=Code.CONFLICT, field="ablate"):
         quick.audit(Painter(), worded_suite(), out=tmp_path / "run", encoder=Eye(), until="decided")

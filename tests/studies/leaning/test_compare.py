@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, layout_of
+from tests.raising import raises
 from tests.studies.leaning.studies import AGES, design, embeddings, one, study, target_cosines
 
 LEANINGS = (0.6, -0.6, 0.0, 0.3, -0.3, 0.0)
@@ -223,9 +224,9 @@ def test_what_is_missing_in_one_run_is_nan_with_a_reason():
 
 
 def test_what_cannot_be_compared_is_refused():
-    with pytest.raises(InvalidInputError, match="different numbers of images"):
+    with raises(InvalidInputError, code=Code.MISMATCH, field="paired"):
         compare(embeddings(), embeddings(images=7))
-    with pytest.raises(InvalidInputError, match="expected the same in both"):
+    with raises(InvalidInputError, code=Code.MISMATCH, field="encoders"):
         compare(embeddings("one"), embeddings("two"))
 
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.studies.leaning.scores.differences import compare_intersections
 from clinometer.studies.leaning.scores.encoder_check import checks_of, pair_of_levels, reader_checks
+from tests.raising import raises
 from tests.studies.leaning.crossed import THREE, TWO, crossed_design, crossed_embeddings
 from tests.studies.leaning.studies import mcas_study
 
@@ -173,10 +174,10 @@ def test_prompts_of_two_levels_are_matched_where_they_differ_in_nothing_else():
 def test_what_cannot_be_compared_is_refused_or_says_why():
     design = crossed_design()
     one, other = crossed_embeddings(design), crossed_embeddings(design, seed=1)
-    with pytest.raises(InvalidInputError, match="expected the same in both runs"):
+    with raises(InvalidInputError, code=Code.MISMATCH, field="encoders"):
         compare_intersections([one], [other], design, paired=True)
     fewer = replace(one, target_images=(one.target_images[0][:3], *one.target_images[1:]))
-    with pytest.raises(InvalidInputError, match="different numbers of images"):
+    with raises(InvalidInputError, code=Code.MISMATCH, field="paired"):
         compare_intersections([one], [fewer], design, paired=True)
     none = replace(one, target_images=(one.target_images[0][:0], *one.target_images[1:]))
     row = keyed(compare_intersections([one], [none], design, paired=False))["mean", "axis:gender", "man", "t0"]

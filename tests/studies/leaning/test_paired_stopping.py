@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import ATTRIBUTE_LEVEL, Verdict
 from clinometer.stats.multiplicity import e_benjamini_hochberg
@@ -13,6 +13,7 @@ from clinometer.stats.sequential import e_value
 from clinometer.studies.leaning import evidence_of, paired_evidence
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores.stopping import image_leanings
+from tests.raising import raises
 from tests.studies.leaning.studies import design, embeddings
 
 FIRST = (0.0, -0.6, 0.0, 0.3, -0.3, 0.0)
@@ -85,7 +86,7 @@ def test_runs_of_other_numbers_are_no_pairs():
         paired_evidence([first], [embeddings(images=39)], design())
     with pytest.raises(InvalidInputError, match="different numbers of attribute images"):
         paired_evidence([first], [embeddings(images=40, attribute_images=6)], design())
-    with pytest.raises(InvalidInputError, match="compared in pairs only"):
+    with raises(InvalidInputError, code=Code.UNSUPPORTED, field="until_decided"):
         compare_leanings([first], [second], design(), paired=False, until_decided=True)
 
 

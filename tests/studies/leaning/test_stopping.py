@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import Evidence, StoppingRule, evidence_of, mcas_study, rows_when_stopped
+from tests.raising import raises
 from tests.studies.leaning.studies import design, embeddings, one, study
 
 DECIDED = StoppingRule()
@@ -240,10 +241,10 @@ def test_images_beyond_the_span_do_not_make_a_leaning_to_the_other_side():
 
 def test_what_cannot_be_decided_is_said():
     blind = embeddings(target_texts=None, group_words=None, group_texts=None)
-    with pytest.raises(InvalidInputError, match="none reads text"):
+    with raises(InvalidInputError, code=Code.UNSUPPORTED, field="encoders"):
         evidence_of([blind], design())
     nobody = {g: tuple(x[:0] for x in embeddings().group_images[g]) for g in ("man", "woman", "nonbinary")}
-    with pytest.raises(InvalidInputError, match="a group of the pair has no image"):
+    with raises(InvalidInputError, code=Code.TOO_FEW):
         evidence_of([embeddings(group_images=nobody)], design())
 
 

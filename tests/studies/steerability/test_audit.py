@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import clinometer as cm
-from clinometer.errors import ImportManifestError, InvalidInputError
+from clinometer.errors import Code, ImportManifestError, InvalidInputError
 from clinometer.metrics.verdict import FIXED_ONLY
 from clinometer.pipeline.results import render_html
 from clinometer.report.inputs import report_input
 from clinometer.studies import study_of
 from tests import quick
+from tests.raising import raises
 from tests.studies.steerability.toy import Steered, eye_reader, steerable, write_labels
 from tests.toys import Eye
 
@@ -141,14 +142,14 @@ def test_no_gap_is_decided_while_nobody_knows_how_the_reader_errs(tmp_path):
 
 
 def test_labels_that_nobody_reads_are_refused_before_anything_is_drawn(tmp_path):
-    with pytest.raises(InvalidInputError, match="truth: found no reader"):
+    with raises(InvalidInputError, code=Code.CONFLICT, field="truth"):
         drawn_until_decided(tmp_path, reader=None)
     assert not (tmp_path / "run").exists()
 
 
 def test_labels_that_leave_a_group_out_are_refused_before_anything_is_drawn(tmp_path):
     men = write_labels(tmp_path / "men", groups=["men"])
-    with pytest.raises(InvalidInputError, match=r"truth: labels\.csv: no picture of woman"):
+    with raises(InvalidInputError, code=Code.MISSING, field="truth"):
         drawn_until_decided(tmp_path, truth=men)
     with pytest.raises(ImportManifestError, match="no manifest"):
         drawn_until_decided(tmp_path, truth=tmp_path / "nowhere.csv")
