@@ -143,7 +143,7 @@ def test_a_table_of_counts(tmp_path, monkeypatch):
         if rows == 1_000:
             assert len(table.read_counts(tmp_path / "counts.csv")) == rows
         else:
-            with raises(ImportManifestError, code=Code.TOO_MANY):
+            with raises(ImportManifestError, code=Code.TOO_MANY, match="more than 1,000 rows"):
                 table.read_counts(tmp_path / "counts.csv")
 
 

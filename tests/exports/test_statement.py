@@ -150,7 +150,7 @@ def test_a_statement_of_another_run_or_model_is_refused(run, exported, folder, t
         verify_run(audited(), evidence=exported)
     changed = write_model(tmp_path / "toy")
     (changed / "unet/config.json").write_text("{ }")
-    with raises(RunCorruptError, code=Code.CORRUPT):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=rf'subject\.0\.digest\.sha256 is "{DIGEST}"'):
         verify_run(run, evidence=exported, model=changed)
     (changed / "unet/diffusion_pytorch_model.safetensors").write_text("other")
     with raises(ModelError, code=Code.MISMATCH):

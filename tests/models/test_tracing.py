@@ -89,7 +89,12 @@ def test_a_tiny_decoder_takes_the_place_of_the_pipelines_own_and_another_is_refu
     assert result.trace[-1].image.size == result.image.size
     assert result.trace[-1].latents.shape[0] == 4
     assert np.array_equal(draw(generator, REQUESTS[:1])[0], np.asarray(result.image, int))
-    with raises(ModelError, code=Code.MISMATCH, field="trace_decoder"):
+    with raises(
+        ModelError,
+        code=Code.MISMATCH,
+        field="trace_decoder",
+        match="decodes 16 channels, and this StableDiffusionPipeline has 4",
+    ):
         generator.traced("2", decoder=tiny_decoder(tmp_path / "wide", 16))
     with pytest.raises(ModelError, match="trace_decoder"):
         generator.traced("2", decoder=str(tmp_path / "none"))

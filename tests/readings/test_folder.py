@@ -200,7 +200,12 @@ def test_parts_hold_the_card_and_the_question(folder, tmp_path):
 def test_answers_that_cost_too_much_are_not_asked_for(folder):
     reader = Gaze()
     reader.price_per_image = 0.25
-    with raises(InvalidInputError, code=Code.OVER_BUDGET, field="budget"):
+    with raises(
+        InvalidInputError,
+        code=Code.OVER_BUDGET,
+        field="budget",
+        match=r"budget: 20 answers at 0\.25 each cost 5\.00, .* more than 4\.00",
+    ):
         read(folder, reader, budget=4)
     assert reader.asked == 0
     read(folder, reader, budget=5)

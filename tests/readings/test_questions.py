@@ -100,13 +100,17 @@ def test_what_cannot_be_read_is_told_and_loses_nothing_else(tmp_path, answer, re
 
 
 def test_where_nothing_can_be_read_there_is_no_file(tmp_path):
-    with raises(ModelError, code=Code.FAILED):
+    with raises(
+        ModelError, code=Code.FAILED, match="none of 3 answers could be read as questions, the first because: unread"
+    ):
         write(tmp_path, dict.fromkeys(CONCEPTS, said("no")))
     assert not (tmp_path / "q.yaml").exists()
 
 
 def test_an_edited_file_stays_and_a_budget_is_kept(tmp_path):
-    with raises(InvalidInputError, code=Code.OVER_BUDGET, field="budget"):
+    with raises(
+        InvalidInputError, code=Code.OVER_BUDGET, field="budget", match=r"budget: 3 proposals at 0\.01 each cost 0\.03"
+    ):
         write(tmp_path, {}, budget=0.02)
     (tmp_path / "q.yaml").write_text("mine")
     with raises(InvalidInputError, code=Code.ALREADY_EXISTS, field="out"):

@@ -224,7 +224,7 @@ def test_going_on_with_a_run_misses_its_ratings(run, tmp_path):
     import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", answered(run)))
     rescore(run, rated_of(run))
     run.directory.remove("ratings/part-00000.parquet")
-    with raises(RunCorruptError, code=Code.CORRUPT):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"part-00000\.parquet: it was written and is missing"):
         quick.audit(Painter(), toy_suite(target=8), run.url, encoder=Eye())
 
 

@@ -235,7 +235,7 @@ def test_a_filesystem_that_is_not_at_hand_is_named(monkeypatch):
         raise ImportError("Install s3fs to access S3")
 
     monkeypatch.setattr("clinometer.runs.files.url_to_fs", lack)
-    with raises(RunStorageError, code=Code.NOT_INSTALLED):
+    with raises(RunStorageError, code=Code.NOT_INSTALLED, match="Install s3fs"):
         Directory("s3://bucket/run")
 
 

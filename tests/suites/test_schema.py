@@ -124,7 +124,7 @@ def test_a_misspelt_key_is_named_before_the_key_it_leaves_out():
 @pytest.mark.parametrize("word", ["no", "2024", "2024-05-01", "1.5"])
 def test_a_word_that_yaml_takes_for_something_else_is_to_be_quoted(word):
     text = yaml.safe_dump(MINIMAL).replace("- light skin", f"- {word}")
-    with raises(SuiteError, code=Code.WRONG_TYPE):
+    with raises(SuiteError, code=Code.WRONG_TYPE, match=r"mine.yaml: groups.light.words.0: .*; put it in quotes"):
         suite_from_text(text, source="mine.yaml")
     quoted = suite_from_text(text.replace(f"- {word}", f"- '{word}'"), source="mine.yaml")
     assert quoted.groups["light"].words == (word,)

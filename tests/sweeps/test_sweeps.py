@@ -164,7 +164,7 @@ def test_runs_of_other_questions_are_not_pooled(whole):
     runs = whole.runs
     with raises(RunMismatchError, code=Code.MISMATCH):
         pooled([runs["plain-toy-seed-0"], runs["redder-toy-seed-1"]])
-    with raises(RunMismatchError, code=Code.DUPLICATE):
+    with raises(RunMismatchError, code=Code.DUPLICATE, match="seed 0 is given twice"):
         pooled([runs["plain-toy-seed-0"]] * 2)
 
 

@@ -90,7 +90,7 @@ def test_spelling_counts_first_and_lower_case_second(tmp_path):
 def test_what_is_missing_is_named(tmp_path):
     glove(tmp_path / "v.txt")
     encoder = load(str(tmp_path / "v.txt"))
-    with raises(ModelError, code=Code.UNKNOWN_NAME):
+    with raises(ModelError, code=Code.UNKNOWN_NAME, match=r"v.txt: no vector for 'them' and 1 more"):
         encoder.encode_texts(["he", "them", "us"])
     assert not hasattr(encoder, "encode_images")
     assert encoder.encode_texts([]).shape[0] == 0

@@ -92,7 +92,7 @@ def test_a_state_dict_is_read_and_any_other_pickle_is_not(weights, tmp_path):
 
 def test_weights_that_do_not_fit(weights, tmp_path):
     save_file({"visual.proj": torch.zeros(2, 2)}, tmp_path / "other.safetensors")
-    with raises(ModelError, code=Code.MISMATCH):
+    with raises(ModelError, code=Code.MISMATCH, match=r"other\.safetensors: the weights do not load into Tiny-8"):
         load(f"Tiny-8/{tmp_path / 'other.safetensors'}")
 
 

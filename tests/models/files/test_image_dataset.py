@@ -174,7 +174,9 @@ def test_a_table_that_unfolds_a_thousandfold_is_refused(tmp_path, monkeypatch):
     rows = {"image": [bytes(2**20)] * 6, "concept": ["nurse"] * 6}
     pq.write_table(pa.table(rows), tmp_path / "bomb.parquet", compression="zstd", use_dictionary=False)
     assert (tmp_path / "bomb.parquet").stat().st_size < 10**5
-    with raises(ImportManifestError, code=Code.TOO_MANY):
+    with raises(
+        ImportManifestError, code=Code.TOO_MANY, match=r"bomb.parquet: with its column 'image' it unfolds to 6,\d"
+    ):
         ImageDataset(tmp_path / "bomb.parquet")
 
 

@@ -101,7 +101,7 @@ def test_a_malformed_answer_fails_alone(body):
 
 
 def test_a_model_without_edits_ends_the_run():
-    with raises(ModelError, code=Code.REFUSED):
+    with raises(ModelError, code=Code.REFUSED, match="invalid_value: dall-e-3 edits no image"):
         edit(lambda number, asked: error(400, "invalid_value", "dall-e-3 edits no image"))
 
 

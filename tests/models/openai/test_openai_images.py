@@ -180,7 +180,7 @@ def test_a_first_request_that_is_not_taken_ends_the_run_and_names_its_prompt():
 
 
 def test_the_servers_own_words_are_told_whatever_their_shape():
-    with raises(ModelError, code=Code.REFUSED):
+    with raises(ModelError, code=Code.REFUSED, match="size must be 512"):
         draw(lambda number, asked: (422, {"detail": [{"msg": "size must be 512"}]}, {}), REQUESTS[:1])
     results, _ = draw(lambda number, asked: (502, b"<h1>\nBad gateway</h1>", {}), REQUESTS[:1], retries=0)
     assert "<h1> Bad gateway</h1>" in results["1"].reason

@@ -92,7 +92,7 @@ def test_a_model_it_does_not_have_ends_the_run_with_its_words(server):
 
 
 def test_a_size_it_does_not_draw_ends_the_run_with_its_words(server):
-    with raises(ModelError, code=Code.REFUSED):
+    with raises(ModelError, code=Code.REFUSED, match="64"):
         list(connect(server, height=32, width=32).generate([GenerationRequest("a", "a cook", 1)]))
 
 
