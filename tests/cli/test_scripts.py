@@ -121,6 +121,7 @@ def test_runs_are_compared_and_held_to_limits(cli, runs, tmp_path):
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("shortcuts")
 def test_the_other_commands_have_a_document_each(cli, runs, tmp_path):
     first = runs / "first"
     for kind, words in (
