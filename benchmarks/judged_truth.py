@@ -36,7 +36,7 @@ from clinometer.models import reference
 from clinometer.report.rows import scores_table
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning import mcas_study
-from clinometer.studies.leaning.embeddings import encoder_embeddings, study_design
+from clinometer.studies.leaning.embeddings import design_of_suite, encoder_embeddings
 
 TRUTH_SEED = 1_000_000
 """The first seed of the images that are counted; audits begin at 0."""
@@ -83,7 +83,7 @@ def verdicts_on(run: cm.Run, size: int, seed: int) -> pd.DataFrame:
     """MCAS of every concept, by its first images."""
     own = encoder_embeddings(run, run.suite, "reference")
     first = replace(own, target_images=tuple(images[:size] for images in own.target_images))
-    rows = scores_table(mcas_study([first], study_design(run.suite), n_resamples=200, n_permutations=0, seed=seed))
+    rows = scores_table(mcas_study([first], design_of_suite(run.suite), n_resamples=200, n_permutations=0, seed=seed))
     rows = rows[(rows.metric == "mcas") & (rows.component == "mcas") & (rows.encoder == "mean")]
     return rows[["concept", "value", "low", "high", "p", "q", "verdict"]].assign(seed=seed, size=size)
 

@@ -27,7 +27,7 @@ from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, Verdict, judge_fa
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign, crossed_study, mcas_study
 from clinometer.studies.leaning.scores.axes import effect_contrasts, effects_of
 from clinometer.studies.leaning.scores.contrasts import pair_weights
-from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
 from clinometer.studies.leaning.scores.encoder_check import corrected_rows, reader_checks
 from clinometer.studies.leaning.scores.plane import profile_contrasts
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family
@@ -152,7 +152,7 @@ class World:
             return [share / 2, share / 2, (1 - share) / 2, (1 - share) / 2]
         return [share, *[(1 - share) / (self.groups - 1)] * (self.groups - 1)]
 
-    def asked(self, study: LeaningStudy, view: EncoderView) -> tuple[list[Contrast], str]:
+    def asked(self, study: StudySetup, view: EncoderView) -> tuple[list[Contrast], str]:
         """What is asked of the first group, or level, by the rules of ``mcas_study`` and ``crossed_study``."""
         if self.groups == 4:
             (axis, *_) = effects_of(study.design)
@@ -166,7 +166,7 @@ class World:
     def verdicts(self, made: EncoderEmbeddings, concepts: int) -> dict[str, list[Score]]:
         """The rows that say whether concepts lean to the first group: held against 0 alone, and as they are judged."""
         design = self.design(concepts)
-        study = LeaningStudy(design, layout_of([made], design), DrawSettings(1, 0, 0, 0.95))
+        study = StudySetup(design, layout_of([made], design), ResamplingSettings(1, 0, 0, 0.95))
         view = linear_views([made], study)[0]
         contrasts, component = self.asked(study, view)
         margin, options = None if self.groups == 3 else self.margin, {"equivalence": self.groups != 4}

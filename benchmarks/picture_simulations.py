@@ -19,7 +19,7 @@ from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import LEANING
 from clinometer.studies.leaning import Design, EncoderEmbeddings, counted_once
 from clinometer.studies.leaning.scores.components import mcas_rows
-from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
 from clinometer.studies.leaning.scores.shares import BETWEEN, between_rows
 from clinometer.studies.leaning.scores.views import views_of
 
@@ -30,7 +30,7 @@ LEVEL = 0.05
 def picture_rows(embeddings: EncoderEmbeddings, design: Design) -> list[Score]:
     """The rows of the image part and of what lies between, as ``mcas_study`` makes them of counted pictures."""
     layout = layout_of([embeddings], design)
-    study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, 0.95))
+    study = StudySetup(design, layout, ResamplingSettings(1, 0, 0, 0.95))
     view = views_of([embeddings], study)[0]
     rows = [row for row in mcas_rows(study, view, [IMAGE_PART]) if row.encoder == MEAN]
     return [*rows, *between_rows(study, view)]

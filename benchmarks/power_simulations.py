@@ -29,7 +29,7 @@ from clinometer.stats.power import POWER, ScoredPilot, images_for_share, power_c
 from clinometer.stats.power import SIZES as PLANNED
 from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.studies.leaning.scores.contrasts import contrast_tests, pair_weights
-from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
 from clinometer.studies.leaning.scores.middle import attribute_influences, from_middle
 from clinometer.studies.leaning.scores.needed import image_part_zeros, images_of
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_rows, judge_contrasts, uncounted
@@ -79,7 +79,7 @@ def judged_in(
 ) -> Judged:
     """Judge every concept with q over all, or each ``alone``; balance ``within`` a margin, if there is one."""
     design = design_of(concepts)
-    study = LeaningStudy(design, layout_of([embeddings], design), DrawSettings(1, 0, 0, 0.95))
+    study = StudySetup(design, layout_of([embeddings], design), ResamplingSettings(1, 0, 0, 0.95))
     view = linear_views([embeddings], study)[0]
     weights = pair_weights(study, COMPONENTS[IMAGE_PART], *study.pair)
     tests = contrast_tests(study, view, weights)

@@ -22,7 +22,7 @@ from scipy.stats import binomtest, false_discovery_control
 import clinometer as cm
 from clinometer.stats.association import unit_vectors
 from clinometer.stats.confusion import ReadingCounts, corrected_share
-from clinometer.studies.leaning.embeddings import encoder_embeddings, study_design
+from clinometer.studies.leaning.embeddings import design_of_suite, encoder_embeddings
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
 from clinometer.studies.leaning.scores.encoder_check import reader_checks
 from clinometer.suites import Suite, load_suite, suite_from_mapping
@@ -86,7 +86,7 @@ def read_as_men(encoder: EncoderEmbeddings) -> list[np.ndarray]:
 
 def compare(run: cm.Run, truth: dict[str, np.ndarray]) -> None:
     """Print how far both shares are from the judge's, of the encoder as it is and made worse."""
-    design = study_design(run.suite)
+    design = design_of_suite(run.suite)
     own = encoder_embeddings(run, run.suite, "reference")
     for sd in NOISE:
         encoder = noisy(own, sd, np.random.default_rng(9)) if sd else own

@@ -15,7 +15,7 @@ import numpy as np
 
 from clinometer.metrics import association_scores
 from clinometer.studies.leaning import EncoderEmbeddings, mcas_study
-from clinometer.studies.leaning.embeddings import study_design
+from clinometer.studies.leaning.embeddings import design_of_suite
 from clinometer.suites import load_suite
 
 LOOPED = 20
@@ -42,7 +42,7 @@ def main() -> None:
         group_texts={n: draw(len(g.prompts)) for n, g in suite.groups.items()},
     )
     began = time.perf_counter()
-    scores = mcas_study([embeddings], study_design(suite), n_resamples=options.resamples)
+    scores = mcas_study([embeddings], design_of_suite(suite), n_resamples=options.resamples)
     study = time.perf_counter() - began
     began = time.perf_counter()
     for _ in range(LOOPED):

@@ -22,7 +22,7 @@ from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.contrasts import contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.derived import internal_bias_rows
-from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
 from clinometer.studies.leaning.scores.plane import xmcas_rows
 from clinometer.studies.leaning.scores.views import views_of
 from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, T2iatDesign, image_estimate
@@ -129,7 +129,7 @@ def families(n: int, scores: str, images: int, noise: float = 0.02) -> list[Foun
                                    for age in space.ages) for g, along in TWO.items()},
         )  # fmt: skip
         layout = layout_of([embeddings], design)
-        of = LeaningStudy(design, layout, DrawSettings(1, 0, 0, 0.95))
+        of = StudySetup(design, layout, ResamplingSettings(1, 0, 0, 0.95))
         view = views_of([embeddings], of)[0]
         tests = contrast_tests(of, view, pair_weights(of, ("ii", "ita"), *of.pair)).images
         at_truth = replace(tests, offset=tests.offset - truth)
@@ -297,7 +297,7 @@ def derived(n: int, shares: tuple[float, float, float], tilt: float, images: int
             group_words={g: space.words(rng, 10, along) for g, along in THREE.items()} if words_drawn else words,
         )  # fmt: skip
         layout = layout_of([embeddings], design)
-        of = LeaningStudy(design, layout, DrawSettings(400, 0, study, 0.95))
+        of = StudySetup(design, layout, ResamplingSettings(400, 0, study, 0.95))
         view = views_of([embeddings], of)[0]
         rows = [row for row in xmcas_rows(of, view) + internal_bias_rows(of, view) if row.concept]
         for name, true in truth.items():

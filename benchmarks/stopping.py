@@ -28,7 +28,7 @@ from clinometer.models import reference
 from clinometer.pipeline.execution import FIRST_ROUND, LATER_ROUND
 from clinometer.report.rows import scores_table
 from clinometer.studies.leaning import EncoderEmbeddings, StoppingRule, evidence_of, mcas_study, rows_when_stopped
-from clinometer.studies.leaning.embeddings import encoder_embeddings, study_design
+from clinometer.studies.leaning.embeddings import design_of_suite, encoder_embeddings
 from clinometer.suites import LeaningSuite
 
 
@@ -46,7 +46,7 @@ def replay(run: cm.Run) -> Replay:
     """Stop a finished run as `--until decided` would have."""
     suite = run.suite
     assert isinstance(suite, LeaningSuite)
-    rule, design, most = StoppingRule(), study_design(suite), suite.images.target
+    rule, design, most = StoppingRule(), design_of_suite(suite), suite.images.target
     whole = [encoder_embeddings(run, suite, name) for name in run.encoder_cards]
     counts = [min(FIRST_ROUND, most)] * len(suite.targets)
     while True:

@@ -25,7 +25,7 @@ from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.components import mcas_rows
 from clinometer.studies.leaning.scores.contrasts import contrast_tests, pair_weights
-from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
 from clinometer.studies.leaning.scores.middle import attribute_influences, from_middle
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_rows, judge_contrasts, uncounted
 from clinometer.studies.leaning.scores.stopping import evidence_of
@@ -209,7 +209,7 @@ def verdict_rows(embeddings: EncoderEmbeddings, design: Design, component: str =
     No image is missing, so there are no bounds, and how many images would decide is not asked: that takes ten times as
     long as the verdict.
     """
-    study = LeaningStudy(design, layout_of([embeddings], design), DrawSettings(1, 0, 0, 0.95))
+    study = StudySetup(design, layout_of([embeddings], design), ResamplingSettings(1, 0, 0, 0.95))
     view = linear_views([embeddings], study)[0]
     if component == TEXT_PART:
         return mcas_rows(study, view, [component])

@@ -10,7 +10,7 @@ import yaml
 from clinometer.errors import SuiteError
 from clinometer.metrics.verdict import StoppingRule
 from clinometer.pipeline.execution import Rounds
-from clinometer.studies.leaning.embeddings import study_design
+from clinometer.studies.leaning.embeddings import design_of_suite
 from clinometer.studies.planning import plan_audit
 from clinometer.suites import LeaningSuite, load_suite, suite_from_mapping, suite_names
 from tests.docs.pages import blocks, page, table_rows
@@ -51,7 +51,7 @@ def changed(**changes):
 
 def test_the_design_knows_axes_and_cells_and_no_pair():
     suite = suite_from_mapping(SUITE, source="s")
-    design = study_design(suite)
+    design = design_of_suite(suite)
     assert design.axes == {"gender": ("man", "woman"), "tone": ("light", "dark")}
     assert design.cells["dark woman"] == ("woman", "dark")
     assert (design.a, design.b, design.third) == ("", "", None)

@@ -227,7 +227,7 @@ def import_images(
     """
     from clinometer.api.run import Run
     from clinometer.models.files import Manifest
-    from clinometer.pipeline.audits import Workers, audited, default_out, finish
+    from clinometer.pipeline.audits import Workers, audited, default_out, run_job
     from clinometer.pipeline.execution import Job
     from clinometer.pipeline.recipes import Models, ReadyModel
     from clinometer.readings.standard import read_reference
@@ -242,7 +242,7 @@ def import_images(
     audited_suite = audited(suite)
     if reference is not None:
         audited_suite = audited_suite.with_reference(read_reference(reference), os.fspath(reference))
-    if study_of(audited_suite).offers("check"):
+    if study_of(audited_suite).overrides("check"):
         raise SuiteError.unsupported(
             f"suite {audited_suite.name}: a model must work on the images, so an import is not enough; give: "
             f"clinometer audit --suite {audited_suite.name if isinstance(suite, Suite) else suite} --portraits {folder}"
@@ -266,7 +266,7 @@ def import_images(
     source.assign({sample.id: sample.file for sample in plan})
     job = Job(audited_suite, source, lambda: plan, seed, origin="imported", options=options)
     out = out or default_out(source.card, audited_suite)
-    return Run(finish(job, out, encoder, device, Models(), Workers(engine, workers), ReadyModel(source), progress))
+    return Run(run_job(job, out, encoder, device, Models(), Workers(engine, workers), ReadyModel(source), progress))
 
 
 @documented

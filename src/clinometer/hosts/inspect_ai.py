@@ -136,7 +136,7 @@ class HostedAudit:
 
     def __init__(self, request: AuditRequest, suite: Suite, generator: Generator | None, card: Card) -> None:
         study = study_of(suite)
-        if study.offers("check") or study.offers("extend_plan"):
+        if study.overrides("check") or study.overrides("extend_plan"):
             raise SuiteError.unsupported(
                 f"suite {suite.name}: its study needs the model beyond its images; give: clinometer audit --suite "
                 f"{suite.name}"

@@ -68,13 +68,13 @@ from clinometer.readings.open_answers import require_counterfactuals
 from clinometer.readings.scores import require_reader
 from clinometer.readings.standard import read_reference
 from clinometer.runs import Directory, Progress, store
-from clinometer.runs.answers import question_of
+from clinometer.runs.answers import reader_question
 from clinometer.runs.departures import Departure, portrait_departures, suite_under
 from clinometer.runs.drawing import cost, price_of
 from clinometer.runs.ledger import RECORD, Ledger
 from clinometer.runs.manifest import groups_by_prompt, manifest_prompt_specs
 from clinometer.runs.plan import Sample, build_plan
-from clinometer.runs.progress import named
+from clinometer.runs.progress import naming_errors
 from clinometer.runs.record import card_record
 from clinometer.runs.tracing import WatchedGenerator
 from clinometer.runs.verification import recalled, remember
@@ -198,7 +198,7 @@ def errors_from(
         found = f"{len(asked)} questions, expected the one that the labels answer" if asked else "no reader, give one"
         raise InvalidInputError.conflict(f"found {found}", field="truth")
     spec, truth, budget = asked[0], request.truth, request.budget
-    labelled, _ = read_groups(Path(truth).parent, truth, question_of(spec))
+    labelled, _ = read_groups(Path(truth).parent, truth, reader_question(spec))
     none = [name for name in spec.answers if name not in labelled.values()]
     if none and request.until is not None:
         raise InvalidInputError.missing(
@@ -273,7 +273,7 @@ def audit(
     )  # fmt: skip
     usual = (() if prescribed is None else prescribed.encoders) or "reference"
     encoders = usual if request.encoder is None else request.encoder
-    return finish(job, out, encoders, request.device, models, workers, recipe, progress, reader_recipes)
+    return run_job(job, out, encoders, request.device, models, workers, recipe, progress, reader_recipes)
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ def preview(request: AuditRequest, others: Sequence[AuditRequest] = ()) -> Previ
     )  # fmt: skip
     if request.portraits is not None:
         given_portraits(request, suite, None if request.protocol is None else suite.protocol)  # whether they are there
-        if study.offers("extend_plan"):  # their edits are asked for
+        if study.overrides("extend_plan"):  # their edits are asked for
             plan = [sample for sample in study.extend_plan(suite, plan, part_size) if sample.source]
             images = len(plan)
     first, price = plan[0], price_of(generator)
@@ -363,18 +363,18 @@ def preview(request: AuditRequest, others: Sequence[AuditRequest] = ()) -> Previ
     )  # fmt: skip
 
 
-def finish(
+def run_job(
     job: Job,
     out: str | os.PathLike[str],
     encoder_specs: Encoders,
     device: str,
     models: Models,
     workers: OpensEngine,
-    generator: Recipe,
+    generator_recipe: Recipe,
     progress: Progress,
     reader_recipes: Mapping[str, Recipe] = MappingProxyType({}),
 ) -> str:
-    """Do all that is missing of a job in its run directory. Returns the run's place."""
+    """Load the encoders, make what is missing of a run, and write its report; return the place of the run."""
     encoders, recipes = list[Encoder](), dict[str, Recipe]()
     if study_of(job.suite).encoders_needed:
         encoders, recipes = models.encoders(encoder_specs, device)
@@ -384,12 +384,14 @@ def finish(
     for encoder in encoders:
         if warning := misfits(card_record(encoder.card), card_record(job.generator.card), job.suite):
             progress.note(warning)
-    if job.origin == "imported" and isinstance(generator, ReadyModel) and offers(job.generator, Converts):
-        generator = WithEncoders(generator, tuple((recipes[encoder.card.name], encoder.card) for encoder in encoders))
+    if job.origin == "imported" and isinstance(generator_recipe, ReadyModel) and offers(job.generator, Converts):
+        generator_recipe = WithEncoders(
+            generator_recipe, tuple((recipes[encoder.card.name], encoder.card) for encoder in encoders)
+        )
         job = replace(job, generator=EmbeddedSource(job.generator, encoders))
     if job.watches is not None:
         looking = tuple((recipes[encoder.card.name], encoder.card) for encoder in encoders)
-        generator = TracedGenerator(generator, looking, job.watches)
+        generator_recipe = TracedGenerator(generator_recipe, looking, job.watches)
         job = replace(job, generator=WatchedGenerator(job.generator, encoders, **job.watches))
     directory = Directory(out)
     store.require_run_or_nothing(directory)
@@ -403,7 +405,7 @@ def finish(
         is_shared = all(isinstance(stage, PartStage | WholeStage) for stage in study_of(job.suite).stages)
         make_room = partial(models.release, generator=is_shared and not price_of(job.generator))
         engine = opened.enter_context(workers.opened(device, weights, make_room))
-        run = execute(job, out, encoders, progress, executor_of(engine, generator, recipes, reader_recipes))
+        run = execute(job, out, encoders, progress, executor_of(engine, generator_recipe, recipes, reader_recipes))
         if not job.unscored:
             refresh_report(run)
     return directory.url
@@ -526,7 +528,7 @@ def settle_batch_size(out: str | os.PathLike[str], generator: Generator, suite: 
     begun = generator.batch_size
     directory = Directory(out)
     recorded_size = Ledger(directory).record.get("batch_size") if directory.exists(RECORD) else None
-    with named("generator", generator.card.name, note=""):
+    with naming_errors("generator", generator.card.name, note=""):
         longest = max((question.prompt for question in suite.prompt_specs()), key=len, default="")
         generator.fit_batch_size(longest, known=recorded_size)
     if recorded_size is None and generator.batch_size != begun:

@@ -85,7 +85,7 @@ def split_runs(at_one: Run, guided: Run) -> pd.DataFrame:
         )
     study = study_of(at_one.suite)
     with one_thread():
-        return scores_table(study.split((at_one, guided), encoders, _pairs(drawn)) if study.offers("split") else [])
+        return scores_table(study.split((at_one, guided), encoders, _pairs(drawn)) if study.overrides("split") else [])
 
 
 def _held_together(first: Run, second: Run) -> tuple[list[str], str, list[dict[Start, str]]]:
@@ -201,7 +201,7 @@ def _comparable(first: Run, second: Run) -> list[str]:
     if first.directory.place == second.directory.place:
         raise RunMismatchError.duplicate(f"{first.url}: it cannot be compared with itself; name two runs")
     study = study_of(first.suite)
-    if _is_until_decided(first, second) and not study.offers("paired_evidence_of"):
+    if _is_until_decided(first, second) and not study.overrides("paired_evidence_of"):
         raise RunMismatchError.unsupported(
             f"{first.url}: its images were drawn until decided, and intervals of a difference need a number fixed "
             "beforehand; compare runs without --until"

@@ -30,7 +30,7 @@ from clinometer.runs.ledger import RECORD
 from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.progress import Progress
 from clinometer.runs.reading import answers_to_come, read
-from clinometer.runs.record import card_record, difference_between, new_record, question_of
+from clinometer.runs.record import card_record, difference_between, identity_of, new_record
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, create_run
 from clinometer.runs.tracing import WatchedGenerator, parts_without_trace, trace_parts
@@ -103,8 +103,8 @@ class Rounds:
     labelled: bool = False
 
     def __post_init__(self) -> None:
-        if not study_of(self.suite).offers("open_concepts"):
-            able = ", ".join(name for name in study_names() if study_named(name).offers("open_concepts"))
+        if not study_of(self.suite).overrides("open_concepts"):
+            able = ", ".join(name for name in study_names() if study_named(name).overrides("open_concepts"))
             raise SuiteError.unsupported(
                 f"suite {self.suite.name}: study {self.suite.study!r} is drawn in one go and takes no --until; "
                 f"studies that do: {able}"
@@ -159,7 +159,7 @@ class SteeredRounds(Rounds):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not study_of(self.suite).offers("paired_evidence_of"):
+        if not study_of(self.suite).overrides("paired_evidence_of"):
             raise SuiteError.unsupported(
                 f"suite {self.suite.name}: study {self.suite.study!r} cannot tell differences round by round; give a "
                 "sweep without until"
@@ -385,7 +385,7 @@ def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encode
     run = Run(out)
     return (
         is_as_it_ended(run)
-        and question_of(run.record) == question_of(_record(job))
+        and identity_of(run.record) == identity_of(_record(job))
         and run.record["origin"] == job.origin
         and run.record.get("options", {}) == job.options
         and all(
@@ -426,7 +426,7 @@ def require_traced(suite: Suite) -> None:
     SuiteError
         It is of another study, or has axes in the place of a pair of groups.
     """
-    if not study_of(suite).offers("check_trace"):
+    if not study_of(suite).overrides("check_trace"):
         raise SuiteError.unsupported(
             f"suite {suite.name}: it is of study {suite.study}, and a trace is of suites of study leaning; leave "
             "--trace out"

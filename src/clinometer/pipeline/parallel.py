@@ -33,7 +33,7 @@ from clinometer.pipeline.engines.dispatch import Work as EngineWork
 from clinometer.pipeline.execution import Executor
 from clinometer.pipeline.recipes import Recipe, load_once
 from clinometer.runs.drawing import generate, price_of, tell_conversions
-from clinometer.runs.encoding import encode, forgotten, require_drawn
+from clinometer.runs.encoding import encode, forget_on_failure, require_drawn
 from clinometer.runs.ledger import readings_name
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Failures, NoProgress, Progress
@@ -94,7 +94,7 @@ class Parallel(Executor):
         missing = [part for part in run.parts if not run.vectors.has(name, part)]
         require_drawn(run, f"clinometer score {run.url} --encoder {name}")
         work = self._begin_encoding(run, encoder, progress)
-        with forgotten(run, name):
+        with forget_on_failure(run, name):
             self._make(run, work, self._units(missing), progress, f"encoding with {name}")
             if not run.vectors.has_saved_again(name):  # a worker that has some parts only cannot measure it
                 self._make(run, work, [TEXTS], Silently(progress), "texts")
@@ -123,7 +123,7 @@ class Parallel(Executor):
         """Record an encoder and embed the texts, before any image."""
         run.encoders.begin(encoder.card)
         work = self._work(encode, run, self.encoders[encoder.card.name], encoder)
-        with forgotten(run, encoder.card.name):
+        with forget_on_failure(run, encoder.card.name):
             if not run.vectors.has_texts(encoder.card.name):
                 self._make(run, work, [TEXTS], Silently(progress), "texts")
         return work
@@ -155,7 +155,7 @@ class Parallel(Executor):
             redraw=dict(run.drawn.to_redraw),
             draws=True,
         )
-        with failures.forgotten(), _unmet_forgotten(run, undrawn) as unmet:
+        with failures.forget_on_failure(), _forget_unmet_on_failure(run, undrawn) as unmet:
             outcomes = self._finished_units(run, parts, work, [(part,) for part in undrawn], progress, title)
             with closing(outcomes):  # ends the workers before what failed is forgotten
                 for outcome in outcomes:
@@ -230,7 +230,7 @@ class EnginePool:
 
 
 @contextmanager
-def _unmet_forgotten(run: Run, parts: Iterable[int]) -> Iterator[set[int]]:
+def _forget_unmet_on_failure(run: Run, parts: Iterable[int]) -> Iterator[set[int]]:
     """Drop parts of failures alone that a worker wrote and nobody has counted, where the model is stopped.
 
     The set holds the parts that are not met yet; its user takes out those that are.

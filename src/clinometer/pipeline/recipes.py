@@ -37,7 +37,7 @@ from clinometer.models.protocols import (
 from clinometer.models.readers import Reader
 from clinometer.models.registry import with_presets
 from clinometer.pipeline.options import Encoders, Readers
-from clinometer.runs.answers import question_of
+from clinometer.runs.answers import reader_question
 from clinometer.runs.ledger import embeddings_name, readings_name
 from clinometer.runs.tracing import WatchedGenerator
 from clinometer.studies import study_of
@@ -380,7 +380,7 @@ class Models:
                 recipe = Loaded("reader", os.fspath(spec), of_any | (given if spec in served else {}))
             reader = recipe.build()
             for question in asked:
-                reader.offers(question_of(question))
+                reader.offers(reader_question(question))
             readers.append(reader)
             recipes[reader.card.name] = recipe
         require_names(readers)

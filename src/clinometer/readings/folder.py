@@ -36,11 +36,11 @@ from clinometer.readings.fit import unfit_pictures
 from clinometer.readings.known import read_pictures
 from clinometer.readings.open_answers import clusters_of, distribute, require_counterfactuals
 from clinometer.runs import Directory, Progress, Run
-from clinometer.runs.answers import ADDED, ANSWERED, KINDS, KNOWN, KNOWN_SCHEMA, MOST_TRIES, failed, question_of
+from clinometer.runs.answers import ADDED, ANSWERED, KINDS, KNOWN, KNOWN_SCHEMA, MOST_TRIES, failed, reader_question
 from clinometer.runs.embeddings import checked_vectors
 from clinometer.runs.encoding import AT_ONCE
 from clinometer.runs.ledger import part_name
-from clinometer.runs.progress import named
+from clinometer.runs.progress import naming_errors
 from clinometer.runs.reading import require_readings
 from clinometer.suites.question import QuestionSpec
 
@@ -122,8 +122,8 @@ def read_folder(
         The reader does not fit the pictures, cannot answer the question, or does not answer at all; a part that cannot
         be read or written.
     """
-    question = question_of(spec)
-    with named("reader", reader.card.name):
+    question = reader_question(spec)
+    with naming_errors("reader", reader.card.name):
         reader.offers(question)
     _require_use(encoder, question, truth)
     place = Path(folder)
@@ -278,7 +278,7 @@ def _read(
     images = [each.image for each in decoded if each.image is not None]
     answers: Iterator[Reading | None]
     try:
-        with named("reader", reader.card.name):
+        with naming_errors("reader", reader.card.name):
             given = reader.read(images, question)
         require_readings(given, len(images), question, reader.card.name)
         answers = iter(given)

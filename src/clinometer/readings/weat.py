@@ -27,7 +27,7 @@ from clinometer.models.images import decode_in_batches
 from clinometer.models.protocols import Encoder, LooksUpTexts, ReadsTexts, SeesImages, offers
 from clinometer.readings.fit import unfit_stimuli
 from clinometer.runs.embeddings import PROBED, require_same, shaped_vectors
-from clinometer.runs.progress import named
+from clinometer.runs.progress import naming_errors
 from clinometer.runs.record import card_record
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 from clinometer.stats.splits import Alternative
@@ -243,7 +243,7 @@ def _folder(folder: Path, encoder: Encoder) -> _Set:
         missing += [path.name for path, image in decoded if image is None]
         readable = [image for _, image in decoded if image is not None]
         if readable:
-            with named("encoder", name, note=""):
+            with naming_errors("encoder", name, note=""):
                 raw_vectors = encoder.encode_images(readable)
             vectors = shaped_vectors(
                 raw_vectors, name, [path.name for path, image in decoded if image is not None], width
@@ -261,7 +261,7 @@ def _vectors(tests: Sequence[_DesignedTest], pictures: Mapping[str, _Set], encod
             f"encoder {encoder.card.name}: it embeds images only, and a test asks for words; name another"
         )
     name = encoder.card.name
-    with named("encoder", name, note=""), one_thread():
+    with naming_errors("encoder", name, note=""), one_thread():
         missing = set(encoder.missing(texts)) if offers(encoder, LooksUpTexts) else set()
         known_texts = [text for text in texts if text not in missing]
         if not known_texts:

@@ -58,7 +58,7 @@ ASKED_FOR: Final = ("id", "concept", "category", "role", "group", "prompt")
 """What the table of readings says of an image beside the answer."""
 
 
-def question_of(spec: QuestionSpec) -> Question:
+def reader_question(spec: QuestionSpec) -> Question:
     """Turn a question of a suite or a file into one that readers take."""
     answers = tuple(Answer(group, answer.text, answer.labels) for group, answer in spec.answers.items())
     return Question(spec.name, spec.text, answers)

@@ -31,9 +31,9 @@ from clinometer.models.protocols import (
 )
 from clinometer.models.readers import Reader
 from clinometer.models.weights import in_one_line
-from clinometer.runs.encoding import PartEncoder, forgotten, remaining_images
+from clinometer.runs.encoding import PartEncoder, forget_on_failure, remaining_images
 from clinometer.runs.plan import Sample
-from clinometer.runs.progress import LONGEST_REASON, Failures, Progress, named
+from clinometer.runs.progress import LONGEST_REASON, Failures, Progress, naming_errors
 from clinometer.runs.store import Run
 from clinometer.runs.tracing import watch_of
 
@@ -53,7 +53,7 @@ def generate(run: Run, generator: Generator, progress: Progress) -> None:
             run.record_batch_size(generator.batch_size)
             progress.note(f"memory ran out: batches of {generator.batch_size} from here on; nothing is lost")
 
-    with failures.forgotten():
+    with failures.forget_on_failure():
         title = "drawing" if run.record["origin"] == "generated" else "reading"
         draw_parts(run, None, draw, progress, title, paid=price_of(generator) > 0, generator=generator)
         failures.require_one(sample for sample in run.plan if not sample.source)
@@ -146,7 +146,7 @@ def _results(
 ) -> Iterator[GenerationResult]:
     """Yield what a generator gives, checked before it is stored: a plug-in may give anything, and without an end."""
     waiting = dict.fromkeys(sample.id for sample in samples)
-    with named("generator", name):
+    with naming_errors("generator", name):
         for result in draw(samples):
             _require_result(result, name)
             if result.id not in waiting:
@@ -201,7 +201,7 @@ def _compress(result: GenerationResult) -> GenerationResult:
 def _write_part(
     run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[GenerationResult]], paid: bool
 ) -> None:
-    with named("generator", run.model_card["name"]):
+    with naming_errors("generator", run.model_card["name"]):
         by_id = {stored.id: stored for stored in (future.result() for future in results)}
     lost = [sample.id for sample in samples if sample.id not in by_id]
     if lost:
@@ -375,7 +375,7 @@ class InPassing:
             self._proven = generator.proven
             for encoder in generator.encoders:
                 run.encoders.begin(encoder.card)
-                with forgotten(run, encoder.card.name):
+                with forget_on_failure(run, encoder.card.name):
                     part_encoder = PartEncoder(run, encoder, write)
                     part_encoder.read_texts()
                 self._encoders.append(part_encoder)
@@ -413,7 +413,7 @@ class InPassing:
             return
         for encoder in list(self._encoders):
             with self._in_passing(encoder):
-                with named("encoder", encoder.name):
+                with naming_errors("encoder", encoder.name):
                     items = chain.from_iterable(task.result() for task in prepared.pop(encoder.name, ()))
                     by_id = dict(zip(ids, items, strict=True))
                 sample_ids = [sample.id for sample in samples if sample.id in by_id]

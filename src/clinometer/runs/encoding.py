@@ -32,7 +32,7 @@ from clinometer.runs.embeddings import (
     require_vectors,
     shaped_vectors,
 )
-from clinometer.runs.progress import Progress, named
+from clinometer.runs.progress import Progress, naming_errors
 from clinometer.runs.store import Run
 
 _PICTURE: Final = ["id", "status", "sha256"]
@@ -66,7 +66,7 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
     done = len(run.plan) - sum(len(parts[part]) for part in missing)
     progress.start(f"encoding with {name}", len(run.plan), done)
     with (
-        forgotten(run, name),
+        forget_on_failure(run, name),
         ThreadPoolExecutor(WORKERS) as decoders,
         ThreadPoolExecutor(1) as reader,
         one_behind() as write,
@@ -75,7 +75,7 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
         ahead = deque(reader.submit(prepared_images, run, part, hands.prepare, decoders) for part in missing[:1])
         hands.read_texts()
         for index, part in enumerate(missing):
-            with named("encoder", name):
+            with naming_errors("encoder", name):
                 ids, images = ahead.popleft().result()
             if index + 1 < len(missing):
                 ahead.append(reader.submit(prepared_images, run, missing[index + 1], hands.prepare, decoders))
@@ -135,10 +135,10 @@ def require_drawn(run: Run, then: str = "") -> None:
 
 
 @contextmanager
-def forgotten(run: Run, encoder: str) -> Iterator[None]:
-    """Forget an encoder that gives no vectors: with one that cannot finish, a run would have no scores.
+def forget_on_failure(run: Run, encoder: str) -> Iterator[None]:
+    """Drop the card of an encoder that gives no vectors: with one that cannot finish, a run would have no scores.
 
-    Of a run that shows some of its parts, who has it whole does so.
+    In a worker the error is raised again as it is; the driver drops the card.
     """
     try:
         yield
@@ -201,7 +201,7 @@ class PartEncoder:
 
     def read_texts(self) -> None:
         """Embed the texts of the suite unless they are; images are then to have vectors as long as theirs."""
-        with named("encoder", self.name), one_thread():
+        with naming_errors("encoder", self.name), one_thread():
             if not self._run.vectors.has_texts(self.name):
                 texts, vectors = self._run.suite.texts() if offers(self._encoder, ReadsTexts) else [], NO_VECTORS
                 if texts:
@@ -228,7 +228,7 @@ class PartEncoder:
         rows = list[tuple[str, str, float]]()
         for key, content in self._run.drawn.images(ids):
             if content is not None:
-                with suppress(ModelError), named("encoder", self.name):
+                with suppress(ModelError), naming_errors("encoder", self.name):
                     rows += self._moved(key, content)
         vectors.write_saved_again(self.name, rows)
 
@@ -253,7 +253,7 @@ class PartEncoder:
         NoVectorsError
             What it gives cannot be used. ``probe`` : or is not the same twice.
         """
-        with named("encoder", self.name):
+        with naming_errors("encoder", self.name):
             vectors = self._embed(prepared) if prepared else list
             if probe and prepared:
                 card = self._encoder.card
@@ -271,7 +271,7 @@ class PartEncoder:
 
     def _hand_on(self) -> None:
         part, ids, vectors = self._begun.popleft()
-        with named("encoder", self.name):
+        with naming_errors("encoder", self.name):
             embeddings = checked_vectors(vectors(), self._encoder.card, ids, self._width) if ids else NO_VECTORS
         self._width = embeddings.shape[1] if ids else self._width
         self._write(self._run.vectors.write, self.name, part, ids, embeddings)

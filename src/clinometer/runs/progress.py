@@ -149,8 +149,8 @@ LONGEST_REASON: Final = 4000
 
 
 @contextmanager
-def named(kind: str, name: str, note: str = "; what is finished is kept") -> Iterator[None]:
-    """Raise whatever a model's own code raises, in one line with its name; what is finished is on disk already."""
+def naming_errors(kind: str, name: str, note: str = "; what is finished is kept") -> Iterator[None]:
+    """Turn what a model's own code raises into a one-line ``ModelError`` that names the model."""
     try:
         yield
     except ClinometerError:
@@ -226,8 +226,8 @@ class Failures:
         )
 
     @contextmanager
-    def forgotten(self) -> Iterator[None]:
-        """Drop a part of failures alone where the model is stopped in here: it is drawn anew."""
+    def forget_on_failure(self) -> Iterator[None]:
+        """Delete parts that hold nothing but failures when the model is stopped, so that they are drawn again."""
         try:
             yield
         except ModelError:

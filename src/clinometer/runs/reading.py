@@ -16,9 +16,9 @@ from clinometer._messages import OTHERWISE, quoted
 from clinometer.errors import ModelError
 from clinometer.models.protocols import Card, RemembersAnswers, offers
 from clinometer.models.readers import Question, Reader, Reading, ReadingStopped
-from clinometer.runs.answers import AGAIN, AT_END, MOST_TRIES, failed, question_of
+from clinometer.runs.answers import AGAIN, AT_END, MOST_TRIES, failed, reader_question
 from clinometer.runs.encoding import prepared_images, remaining_images, require_drawn
-from clinometer.runs.progress import HOPELESS, Progress, named
+from clinometer.runs.progress import HOPELESS, Progress, naming_errors
 from clinometer.runs.store import Run
 from clinometer.suites.question import QuestionSpec
 
@@ -57,7 +57,7 @@ def read(run: Run, reader: Reader, progress: Progress, *, once_more: bool = Fals
     """
     card = reader.card
     record = (run.readers.cards | run.readers.begun)[card.name]
-    questions = {name: question_of(spec) for name, spec in run.readers.questions(card.name).items()}
+    questions = {name: reader_question(spec) for name, spec in run.readers.questions(card.name).items()}
     require_drawn(run, f"clinometer read {run.url} --reader {card.name}")
     parts = run.parts
     waiting = waiting_answers(run, card, questions)
@@ -114,7 +114,7 @@ class _Asking:
         for start in range(0, len(ids), size):
             some, readings = ids[start : start + size], list[Reading | None]()
             try:
-                with named("reader", card.name):
+                with naming_errors("reader", card.name):
                     given = self._reader.read([images[each] for each in some], self._questions[name])
                 require_readings(given, len(some), self._questions[name], card.name)
                 readings += given

@@ -288,7 +288,7 @@ def _require_checksum(record: Mapping[str, Any], source: str) -> None:
     )
 
 
-def question_of(record: Mapping[str, Any]) -> dict[str, str]:
+def identity_of(record: Mapping[str, Any]) -> dict[str, str]:
     """Return what a run was asked, in words that differ where the question does."""
     suite, model = suite_from_mapping(record["suite"], source="run.json"), record["model"]
     stopping = "'images fixed beforehand'"

@@ -47,8 +47,8 @@ from clinometer.runs.plan import PLAN_LOST, PLAN_SCHEMA, Plan, Sample, StoredPla
 from clinometer.runs.record import (
     COUNTED,
     difference_between,
+    identity_of,
     is_checked,
-    question_of,
     suite_changes,
     suite_with_changes,
     with_checksum,
@@ -342,8 +342,8 @@ def create_run(url: str | os.PathLike[str], record: Mapping[str, Any], plan: Seq
     directory = Directory(url)
     if directory.exists("run.json"):
         run = Run(url)
-        theirs = question_of(record)
-        for field, words in question_of(run.record).items():
+        theirs = identity_of(record)
+        for field, words in identity_of(run.record).items():
             if words != theirs[field]:
                 detail = f" ({difference_between(run.model_card, record['model'])})" if field == "model" else ""
                 raise RunMismatchError(

@@ -26,7 +26,7 @@ from clinometer.models.protocols import (
 )
 from clinometer.runs.embeddings import LEAVES_OUT, NO_VECTORS, require_vectors
 from clinometer.runs.plan import Sample
-from clinometer.runs.progress import Progress, named
+from clinometer.runs.progress import Progress, naming_errors
 
 if TYPE_CHECKING:
     from clinometer.runs.store import Run
@@ -122,7 +122,7 @@ class Watch:
         images, vectors = [image for _, _, image, _ in own], dict[str, np.ndarray]()
         for encoder in self.watchers:
             name, names = encoder.card.name, [f"{key}, step {step}" for key, step, *_ in own]
-            with named("encoder", name):
+            with naming_errors("encoder", name):
                 vectors[name] = require_vectors(encoder.encode_images(images), name, names) if images else NO_VECTORS
         shown = traces.shown(part)
         latents = [values for *_, values in own if values is not None] if traces.record.get("latents") else None
@@ -161,7 +161,7 @@ def trace_parts(run: Run, generator: Generator, progress: Progress) -> None:
     for part in missing:
         hashes, samples = run.answers.hashes(part), list(parts[part])
         requests = [GenerationRequest(id=s.id, prompt=s.prompt, seed=s.seed) for s in samples]
-        with named("generator", run.model_card["name"]):
+        with naming_errors("generator", run.model_card["name"]):
             for result in generator.generate(requests):
                 if result.image is not None and result.id in hashes:
                     again += 1

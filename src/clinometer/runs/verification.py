@@ -21,7 +21,7 @@ import pandas as pd
 
 from clinometer._messages import first_and_more
 from clinometer.errors import RunCorruptError, RunError, RunNotFoundError
-from clinometer.runs.answers import READ_AGAIN, question_of
+from clinometer.runs.answers import READ_AGAIN, reader_question
 from clinometer.runs.files import MOST_JSON
 from clinometer.runs.ledger import (
     COUNTS,
@@ -341,7 +341,7 @@ def _require_answers(run: Run, name: str) -> None:
         if prompt is not None:
             asked.setdefault(question, set()).add(prompt)
     for question, spec in run.readers.questions(card["name"]).items():
-        if unknown := unknown_prompts(card, question_of(spec), asked.get(question, ())):
+        if unknown := unknown_prompts(card, reader_question(spec), asked.get(question, ())):
             raise RunCorruptError(
                 f"{run.directory.path(name)}: answers to question {question!r} were given to another prompt "
                 f"({min(unknown)[:8]}…) than its words make. {READ_AGAIN}"

@@ -192,11 +192,11 @@ def plan_audit(
 def _require_planned(suite: Suite, pilot: Run | None, effect: float | None) -> None:
     """Refuse a suite that cannot be planned, and a pilot that tells nothing of it."""
     study = study_of(suite)
-    if not study.offers("plan_unseen"):
+    if not study.overrides("plan_unseen"):
         raise SuiteError.unsupported(
             f"suite {suite.name}: planning is for suites of study leaning or steerability, found {suite.study}"
         )
-    if not study.offers("plan") and (pilot is not None or effect is not None):
+    if not study.overrides("plan") and (pilot is not None or effect is not None):
         raise InvalidInputError.unsupported(
             f"a suite of study {suite.study} is planned without; its report says how many images each verdict takes",
             field="effect" if pilot is None else "pilot",

@@ -138,7 +138,7 @@ class Pool(Protocol):
 class Study(ABC, Generic[AnySuite]):
     """One shape of suite, from its questions to its page. Methods that are not abstract may be left as they are.
 
-    Those that raise ``NotImplementedError`` are capabilities that only some studies have: ask ``offers`` first.
+    Those that raise ``NotImplementedError`` are capabilities that only some studies have: ask ``overrides`` first.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ class Study(ABC, Generic[AnySuite]):
     printed_tables: ClassVar[Mapping[str, PrintedCells]] = {}
     groups_grow: ClassVar[bool] = False
 
-    def offers(self, method: str) -> bool:
+    def overrides(self, method: str) -> bool:
         """Return whether the study has a method of its own in place of this class's."""
         return getattr(type(self), method) is not getattr(Study, method)
 

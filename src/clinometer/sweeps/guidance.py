@@ -125,7 +125,7 @@ def split_lacks(outcome: SweepOutcome, suite: Value) -> str:
     settings = [setting for setting in outcome.of_suite(suite) if setting.run is not None]
     scales = [scale for setting in settings if (scale := guidance_of(setting)) is not None]
     run = next((setting.run for setting in settings if setting.run is not None), None)
-    if run is None or not scales or not study_of(run.suite).offers("split"):
+    if run is None or not scales or not study_of(run.suite).overrides("split"):
         return ""
     if any(split.setting.cell["suite"] == suite for split in outcome.splits):
         return ""

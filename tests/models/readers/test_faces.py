@@ -11,14 +11,14 @@ import clinometer as cm
 from clinometer._messages import NONE, SEVERAL
 from clinometer.errors import Code, ModelError
 from clinometer.models.readers import Answer, Question, faces
-from clinometer.runs.answers import question_of
+from clinometer.runs.answers import reader_question
 from clinometer.suites.question import load_question
 from tests.raising import raises
 
 PORTRAIT = Image.fromarray(astronaut())
 PAIR = Image.fromarray(np.concatenate([astronaut(), astronaut()[:, ::-1]], axis=1))
 WITHOUT = Image.fromarray(coffee())
-GENDER, AGE = (question_of(load_question(name)) for name in ("gender", "age"))
+GENDER, AGE = (reader_question(load_question(name)) for name in ("gender", "age"))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_the_question_says_how_ages_are_binned(reader):
     assert reader.offers(above) == ("below", "above", NONE, SEVERAL)
     assert [reader.read([PORTRAIT], question)[0].answer for question in (years, above)] == ["that", NONE]
     with raises(ModelError, code=Code.UNSUPPORTED):
-        reader.offers(question_of(load_question("monk")))
+        reader.offers(reader_question(load_question("monk")))
 
 
 @pytest.mark.thorough

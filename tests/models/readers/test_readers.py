@@ -17,7 +17,7 @@ from clinometer.metrics import association_scores
 from clinometer.models import load_encoder, load_reader
 from clinometer.models.readers import Answer, Question, chat, checkpoints
 from clinometer.models.readers.encoders import EncoderReader
-from clinometer.runs.answers import question_of
+from clinometer.runs.answers import reader_question
 from clinometer.stats.skin import MONK_SWATCHES, skin_mask
 from clinometer.suites.question import load_question
 from tests.models.openai.image_server import ImageServer
@@ -149,7 +149,7 @@ def test_of_more_groups_an_encoder_reads_the_nearest():
     assert [reading.answer for reading in reader.read(PICTURES, third)] == expected
 
 
-MONK = question_of(load_question("monk"))
+MONK = reader_question(load_question("monk"))
 
 
 def test_each_tone_of_the_scale_is_read_as_itself_but_for_the_darkest_which_is_no_skin():

@@ -10,7 +10,7 @@ import pytest
 from clinometer.errors import Code, InvalidInputError, SuiteError
 from clinometer.metrics.records import ABLATION
 from clinometer.report.inputs import report_input
-from clinometer.studies.leaning.embeddings import embeddings_of_ablations, study_design
+from clinometer.studies.leaning.embeddings import design_of_suite, embeddings_of_ablations
 from clinometer.studies.leaning.scores.ablation import LeftOutWord, ablation_rows
 from clinometer.suites import suite_from_mapping
 from tests import quick
@@ -60,7 +60,7 @@ def test_an_effect_is_the_image_part_with_the_word_less_that_without_it(finished
     suite = finished.suite
     words = [LeftOutWord(name, each.word) for name, left_out in suite.ablations.items() for each in left_out]
     whole, without, missing = embeddings_of_ablations(finished, suite)
-    design = study_design(suite.of_ablations())
+    design = design_of_suite(suite.of_ablations())
     rows = ablation_rows(whole, without, design, words, missing=missing)
     turned = ablation_rows(without, [replace(own, group_images=whole[0].group_images) for own in whole], design, words)
     swapped = ablation_rows(whole, without, replace(design, a=design.b, b=design.a), words)

@@ -15,7 +15,7 @@ from clinometer.studies.leaning import crossed_study
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores.contrasts import attribute_shifts, contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.cosines import group_scores
-from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
 from clinometer.studies.leaning.scores.differences import compare_intersections
 from clinometer.studies.leaning.scores.missing import MissingPictures
 from clinometer.studies.leaning.scores.views import linear_views
@@ -190,7 +190,7 @@ def test_bounds_of_groups_are_mirrored_with_them_and_wider_with_more():
 def test_the_farthest_that_pictures_of_a_group_may_move_a_target_is_where_they_are_all_the_extreme_one(component):
     """One target and group at a time: the missing pictures are put there, each a copy of the one that is farthest."""
     encoder, of = embeddings("e", images=12), design()
-    study = LeaningStudy(of, layout_of([encoder], of), DrawSettings(1, 0, 0, 0.95))
+    study = StudySetup(of, layout_of([encoder], of), ResamplingSettings(1, 0, 0, 0.95))
     view = linear_views([encoder], study)[0]
     weights = pair_weights(study, COMPONENTS[component], *study.pair)
     shifts = attribute_shifts(study, view, weights, {"woman": 5})
@@ -202,7 +202,7 @@ def test_the_farthest_that_pictures_of_a_group_may_move_a_target_is_where_they_a
             first, *rest = encoder.group_images["woman"]
             more = {**encoder.group_images, "woman": (np.concatenate([first, [picture] * 5]), *rest)}
             other = replace(encoder, group_images=more)
-            of_more = LeaningStudy(of, layout_of([other], of), study.settings)
+            of_more = StudySetup(of, layout_of([other], of), study.settings)
             tests = contrast_tests(of_more, linear_views([other], of_more)[0], weights)
             moved.append(tests.images.value[t] - point[t])
         assert (min(moved), max(moved)) == pytest.approx(shifts[:, t], abs=1e-9)

@@ -14,7 +14,7 @@ from clinometer.report.model_card import CardInput, eval_results, section_of
 from clinometer.report.rows import scores_table
 from clinometer.studies import study_of
 from clinometer.studies.leaning.cells import CellsView, verdict_words
-from clinometer.studies.leaning.embeddings import study_design
+from clinometer.studies.leaning.embeddings import design_of_suite
 from clinometer.suites import LeaningSuite, suite_from_mapping
 from tests.report.markdown import tables
 from tests.report.page import Page, with_only
@@ -56,7 +56,7 @@ def input_of(suite, rows, planted=None) -> ReportInput:
 
 
 def rows_of(suite) -> list[Score]:
-    design = study_design(suite)
+    design = design_of_suite(suite)
     return mcas_study([crossed_embeddings(design)], design)
 
 
@@ -188,7 +188,7 @@ def test_a_run_without_numbers_says_so():
 
 def test_an_unmeasured_concept_has_its_reason():
     suite = suite_of(TWO)
-    design = study_design(suite)
+    design = design_of_suite(suite)
     held = crossed_embeddings(design)
     lost = replace(held, target_images=(held.target_images[0][:0], *held.target_images[1:]))
     html = render_html(input_of(suite, mcas_study([lost], design)))

@@ -21,7 +21,7 @@ from clinometer.studies.leaning.scores.contrasts import (
     joint_inference,
     joint_tests,
 )
-from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
 from clinometer.studies.leaning.scores.views import linear_views
 from tests.raising import raises
 from tests.studies.leaning.crossed import THREE, TWO, crossed_design, crossed_embeddings
@@ -133,7 +133,7 @@ def test_the_joint_test_of_one_contrast_is_nearly_its_own_test():
     """Both moderate the variance; the single test also lets it follow the hypothesis."""
     design = crossed_design(targets=12)
     embeddings = crossed_embeddings(design)
-    study = LeaningStudy(design, layout_of([embeddings], design), DrawSettings(1, 0, 0, 0.95))
+    study = StudySetup(design, layout_of([embeddings], design), ResamplingSettings(1, 0, 0, 0.95))
     view = linear_views([embeddings], study)[0]
     effect = effects_of(design)[0]
     single = difference_contrast(study, view, contrast_weights(("ii", "ita"), effect.weights[0]))

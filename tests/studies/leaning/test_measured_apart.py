@@ -9,7 +9,7 @@ import pytest
 from clinometer.errors import InvalidInputError
 from clinometer.stats.blocks import Blocks
 from clinometer.studies.leaning.scores import crossed_study, mcas_study, measurer_of
-from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
 from clinometer.studies.leaning.scores.measuring import counted_once
 from clinometer.studies.leaning.scores.views import linear_views
 from tests.studies.leaning.crossed import THREE, crossed_design, crossed_embeddings
@@ -93,7 +93,7 @@ def test_targets_of_crossed_axes_are_measured_apart_too(n):
 def test_what_is_measured_of_crossed_axes_are_the_means_of_all_cosines():
     layout = layout_of(CROSSED_ENCODERS, CROSSED)
     reads = [target_cosines(CROSSED_ENCODERS[i], layout) for i in (0, 2)]
-    mean, first, *_ = linear_views(CROSSED_ENCODERS, LeaningStudy(CROSSED, layout, DrawSettings(1, 0, 0, 0.95)))
+    mean, first, *_ = linear_views(CROSSED_ENCODERS, StudySetup(CROSSED, layout, ResamplingSettings(1, 0, 0, 0.95)))
     for view, cosines in ((mean, reads), (first, reads[:1])):
         for t in range(6):
             gram, words = (np.mean([c[t] for c in of], axis=0) for of in (

@@ -15,7 +15,7 @@ from clinometer.readings.scores import withheld_by_readers
 from clinometer.report.rows import scores_table
 from clinometer.studies.leaning import Design, EncoderEmbeddings, crossed_study
 from clinometer.studies.leaning.scores.contrasts import II, contrast_tests, pair_weights
-from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
 from clinometer.studies.leaning.scores.middle import attribute_influences, from_middle, middles_of, mixture_of
 from clinometer.studies.leaning.scores.views import EncoderView, linear_views
 from tests.studies.leaning.crossed import THREE, crossed_design, crossed_embeddings
@@ -24,9 +24,9 @@ from tests.studies.leaning.studies import cosine, design, embeddings, one, study
 NAMES = ("ii", "ita", "image_part", "mcas")
 
 
-def seen(encoder: EncoderEmbeddings, of: Design) -> tuple[LeaningStudy, EncoderView]:
+def seen(encoder: EncoderEmbeddings, of: Design) -> tuple[StudySetup, EncoderView]:
     """A study of one encoder without replicates, and its view."""
-    made = LeaningStudy(of, layout_of([encoder], of), DrawSettings(1, 0, 0, 0.95))
+    made = StudySetup(of, layout_of([encoder], of), ResamplingSettings(1, 0, 0, 0.95))
     return made, linear_views([encoder], made)[0]
 
 

@@ -15,7 +15,7 @@ from clinometer.metrics import Score
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import EncoderEmbeddings, mcas_study
 from clinometer.studies.leaning.scores.contrasts import contrast_tests, pair_weights
-from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
 from clinometer.studies.leaning.scores.views import views_of
 from tests.studies.leaning.studies import (
     AGES,
@@ -536,7 +536,7 @@ def test_holm_stands_beside_q_in_the_family_that_is_named():
 def test_signed_delta_and_alpha_say_what_their_parts_say(rows, two):
     """Over images TT is fixed: δ has the magnitudes of II's interval, and α the interval of ITP + ITA, divided."""
     measured = layout_of(two, design()), design()
-    study_of = LeaningStudy(measured[1], measured[0], DrawSettings(9, 0, 0, 0.95))
+    study_of = StudySetup(measured[1], measured[0], ResamplingSettings(9, 0, 0, 0.95))
     view = views_of(two, study_of)[0]
     tops = contrast_tests(study_of, view, pair_weights(study_of, ("itp", "ita"), *study_of.pair)).estimate
     for t, target in enumerate(design().targets):

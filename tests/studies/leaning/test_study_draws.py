@@ -22,7 +22,7 @@ from clinometer.studies.leaning.scores.cosines import (
     mean_cosines,
     uniform_weights,
 )
-from clinometer.studies.leaning.scores.design import DrawSettings, LeaningStudy, layout_of, pools_of
+from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of, pools_of
 from clinometer.studies.leaning.scores.views import image_part_replicates, views_of
 from tests.studies.leaning.studies import (
     AGES,
@@ -40,9 +40,9 @@ from tests.studies.leaning.studies import (
 LAYOUT = layout_of([embeddings()], design())
 
 
-def small_study(*encoders: EncoderEmbeddings, n_resamples: int = 2000) -> LeaningStudy:
+def small_study(*encoders: EncoderEmbeddings, n_resamples: int = 2000) -> StudySetup:
     layout = layout_of(encoders, design())
-    return LeaningStudy(design(), layout, DrawSettings(n_resamples, 500, 0, 0.95))
+    return StudySetup(design(), layout, ResamplingSettings(n_resamples, 500, 0, 0.95))
 
 
 def counts(sizes: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:

@@ -9,7 +9,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.report.inputs import report_input
-from clinometer.studies.leaning.embeddings import encoder_embeddings, readings_of_wordings, study_design
+from clinometer.studies.leaning.embeddings import design_of_suite, encoder_embeddings, readings_of_wordings
 from clinometer.studies.leaning.scores.components import image_part_direction
 from clinometer.studies.leaning.scores.measuring import counted_once, pictures_that_count
 from clinometer.suites import suite_from_mapping
@@ -38,7 +38,7 @@ def test_every_wording_has_its_verdict_and_every_concept_its_test(finished):
 
 def test_the_readings_are_the_image_parts(finished):
     scores, suite = finished.scores, finished.suite
-    seen, design = [encoder_embeddings(finished, suite, "eye")], study_design(suite)
+    seen, design = [encoder_embeddings(finished, suite, "eye")], design_of_suite(suite)
     direction = image_part_direction(counted_once(seen, design)[0], design)
     kept = dict(zip((target.name for target in design.targets), pictures_that_count(seen, design).kept, strict=True))
     readings = readings_of_wordings(finished, suite, "eye", direction)

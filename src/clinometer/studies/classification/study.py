@@ -30,7 +30,7 @@ from clinometer.report.comparison import Quantity, RunsCompared, own_name
 from clinometer.report.page import Page
 from clinometer.report.rows import Row, scores_table
 from clinometer.runs.ledger import CLASSIFICATIONS, part_name
-from clinometer.runs.progress import Progress, named
+from clinometer.runs.progress import Progress, naming_errors
 from clinometer.runs.storage import REDO
 from clinometer.runs.store import Run
 from clinometer.stats.sequential import Elimination
@@ -79,7 +79,7 @@ def denoiser_of(generator: Generator) -> Denoiser:
             f"{generator.card.name}: it gives no access to its denoiser, so it cannot classify; expected a diffusers "
             "pipeline (--model DIRECTORY or OWNER/NAME) or a plug-in with a method denoiser()"
         )
-    with named("denoiser of", generator.card.name):
+    with naming_errors("denoiser of", generator.card.name):
         return generator.denoiser()
 
 
@@ -110,7 +110,7 @@ def classify(run: Run, generator: Generator, progress: Progress) -> None:
         )
     for part in missing:
         ids, images = _pictures(run, part)
-        with named("denoiser of", generator.card.name):
+        with naming_errors("denoiser of", generator.card.name):
             measured = classifier.errors(images, advance=progress.advance)
         progress.advance((len(parts[part]) - len(images)) * evaluations)
         table = pa.Table.from_pylist(_rows(ids, list(suite.classes), measured), schema=SCHEMA)
@@ -156,7 +156,7 @@ def _rows(ids: Sequence[str], labels: Sequence[str], measured: ClassErrors) -> l
     return rows
 
 
-def study_design(suite: ClassificationSuite) -> ClassificationDesign:
+def design_of_suite(suite: ClassificationSuite) -> ClassificationDesign:
     """Return the suite as the metrics see it: names, no prompts."""
     return ClassificationDesign(
         groups=tuple(suite.groups),
@@ -326,7 +326,7 @@ class Classification(Study[ClassificationSuite]):
         """Return every number of the classification study, and the curves over noise samples. Nothing is resampled."""
         suite = suite_of(run, ClassificationSuite)
         errors, tolerance, missing = group_errors(run, suite)
-        design = study_design(suite)
+        design = design_of_suite(suite)
         scores = classification_study(errors, design, tolerance=tolerance, seed=run.record["seed"], missing=missing)
         points = association_curves(errors, design, tolerance=tolerance)
         curves = pd.DataFrame([asdict(point) for point in points], columns=[field.name for field in fields(CurvePoint)])
@@ -339,7 +339,7 @@ class Classification(Study[ClassificationSuite]):
         suite = suite_of(runs[0], ClassificationSuite)
         first, second = (ClassifiedPortraits(*group_errors(run, suite)) for run in runs)
         return compare_classifications(
-            first, second, study_design(suite), paired=keep is not None, n_permutations=2 * resamples - 1,
+            first, second, design_of_suite(suite), paired=keep is not None, n_permutations=2 * resamples - 1,
             seed=runs[0].record["seed"],
         )  # fmt: skip
 

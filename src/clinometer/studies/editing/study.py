@@ -58,7 +58,7 @@ def edit(run: Run, generator: Generator, progress: Progress) -> None:
         yield from failures.watch(samples, editor.edit(requests))
 
     remind(editor, run, edits=True)
-    with failures.forgotten():
+    with failures.forget_on_failure():
         draw_parts(run, EDIT, edit_part, progress, "editing", paid=price_of(generator) > 0)
         failures.require_one(sample for sample in run.plan if sample.source)
 
@@ -108,7 +108,7 @@ def _counted_once(
     return named, np.where(edited_again, "", edits), once, ~faces.drawn_after & ~edited_again
 
 
-def study_design(suite: EditingSuite) -> EditingDesign:
+def design_of_suite(suite: EditingSuite) -> EditingDesign:
     """Return the suite as the metrics see it."""
     return EditingDesign(
         groups=tuple(PortraitGroup(name, group.gender, group.tone or "") for name, group in suite.groups.items()),
@@ -315,7 +315,7 @@ class Editing(Study[EditingSuite]):
         With a ``pool``, its processes read the images.
         """
         suite = suite_of(run, EditingSuite)
-        design = study_design(suite)
+        design = design_of_suite(suite)
         portraits, groups, edits = _read_edited(run, suite, design)
         alignment, batches = align(run, pool), batches_of(run, portraits)
         faces = read_faces(run, portraits, edits, alignment, pool)
@@ -335,7 +335,7 @@ class Editing(Study[EditingSuite]):
     ) -> list[Score]:
         """Compare two runs, second minus first; with ``keep``, by portraits that are pairs, in plan order."""
         suite = suite_of(runs[0], EditingSuite)
-        design = study_design(suite)
+        design = design_of_suite(suite)
         edited_portraits = []
         for run in runs:
             portraits, groups, edits = _read_edited(run, suite, design)

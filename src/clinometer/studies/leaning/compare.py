@@ -18,7 +18,13 @@ from clinometer.stats.blocks import ArrayStore, InMemory
 from clinometer.stats.bootstrap import magnitude_excess, percentile_interval, student_p
 from clinometer.studies.leaning.scores.contrasts import pair_weights
 from clinometer.studies.leaning.scores.cosines import variance
-from clinometer.studies.leaning.scores.design import Design, DrawSettings, EncoderEmbeddings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.design import (
+    Design,
+    EncoderEmbeddings,
+    ResamplingSettings,
+    StudySetup,
+    layout_of,
+)
 from clinometer.studies.leaning.scores.differences import (
     JUDGED,
     NO_INTERVAL,
@@ -102,7 +108,7 @@ def compare_leanings(
     first, second, lost = make_comparable(first, second, design, paired=paired)
     checks = [reader_checks(run, design, confidence=confidence) for run in (first, second)]
     layouts = [layout_of(run, design) for run in (first, second)]
-    settings = DrawSettings(n_resamples, 1, seed, confidence, store=store)
+    settings = ResamplingSettings(n_resamples, 1, seed, confidence, store=store)
     measured = measured_runs(first, second, design, settings, paired, linear=True)
     absent = absent_pictures(missing, (first, second), design, settings, pairs)
     rows = [
@@ -296,7 +302,7 @@ def split_rows(
     """
     own = [replace(second, group_images=first.group_images) for first, second in zip(at_one, guided, strict=True)]
     first, second, _ = make_comparable(at_one, own, design, paired=True)
-    settings = DrawSettings(1, 0, 0, 0.95)
+    settings = ResamplingSettings(1, 0, 0, 0.95)
     measured = measured_runs(first, second, design, settings, paired=True)
     absent = absent_pictures(missing, (first, second), design, settings, (at_one, own))
     contrast = _contrast(measured[0][0], design, ADDED)
@@ -315,7 +321,7 @@ def split_rows(
     return [*own_rows[0], *added, *own_rows[1], *_costs(first, second, fidelity)]
 
 
-def _contrast(study: LeaningStudy, design: Design, component: str) -> Contrast:
+def _contrast(study: StudySetup, design: Design, component: str) -> Contrast:
     weights, basis = pair_weights(study, COMPONENTS[IMAGE_PART], *study.pair), Basis(COMPONENTS[IMAGE_PART], study.pair)
     return Contrast(weights, basis, {"metric": SPLIT, "component": component}, (design.a, design.b))
 

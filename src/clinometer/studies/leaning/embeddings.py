@@ -21,7 +21,7 @@ from clinometer.readings.fit import unfit
 from clinometer.runs.drawing import requests_of
 from clinometer.runs.embeddings import require_vectors
 from clinometer.runs.plan import Plan
-from clinometer.runs.progress import Progress, named
+from clinometer.runs.progress import Progress, naming_errors
 from clinometer.runs.scratch import VectorFile
 from clinometer.runs.store import Run
 from clinometer.stats.association import unit_vectors
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from clinometer.models.encoders.own_text import OwnTextEncoder
 
 
-def study_design(suite: LeaningSuite) -> Design:
+def design_of_suite(suite: LeaningSuite) -> Design:
     """Describe the suite as the metrics see it: names and matches."""
     return Design(
         targets=tuple(
@@ -514,7 +514,7 @@ def draw_prior_embeddings(run: Run, generator: Generator, progress: Progress) ->
     progress.start("the prior's embeddings", len(run.plan), len(run.plan) - sum(len(parts[part]) for part in missing))
     reasons: list[str | None] = []
     for part in missing:
-        with named("prior", name):
+        with naming_errors("prior", name):
             drawn = list(prior.embed(requests_of(parts[part])))
         by_id = {embedding.id: embedding.vector for embedding in drawn if embedding.vector is not None}
         vectors = np.stack(list(by_id.values())) if by_id else np.zeros((0, 1), np.float32)
@@ -552,7 +552,7 @@ def embed_own_texts(run: Run, generator: Generator, progress: Progress) -> None:
             continue
         progress.start(f"texts in {encoder.name}", len(texts), 0)
         try:
-            with named("encoder", encoder.name):
+            with naming_errors("encoder", encoder.name):
                 card, vectors = encoder.card, require_vectors(encoder.encode_texts(texts), encoder.name, texts)
         except ModelError as error:
             progress.note(f"its rows are left out, and nothing else depends on them: {error}")

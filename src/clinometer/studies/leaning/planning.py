@@ -14,7 +14,7 @@ from clinometer.metrics.records import DECIDES, READING
 from clinometer.runs.store import Run
 from clinometer.stats.equivalence import standard_error_of
 from clinometer.stats.power import images_for_share
-from clinometer.studies.leaning.embeddings import encoder_embeddings, study_design, with_missing
+from clinometer.studies.leaning.embeddings import design_of_suite, encoder_embeddings, with_missing
 from clinometer.studies.leaning.scores import counted_once
 from clinometer.studies.leaning.scores.needed import images_needed
 from clinometer.studies.study import suite_of
@@ -37,7 +37,7 @@ def plan_concepts(pilot: Run, effect: float | None, margin: float | None, power:
     """Count the images that every concept takes by a pilot, whose pictures are read as the scores read them."""
     suite = suite_of(pilot, LeaningSuite)
     suite.pair_for("plan")
-    design = replace(with_missing(study_design(suite), pilot), margin=margin)
+    design = replace(with_missing(design_of_suite(suite), pilot), margin=margin)
     embeddings = counted_once([encoder_embeddings(pilot, suite, encoder) for encoder in pilot.encoder_cards], design)
     needed = vars(images_needed(embeddings, design, effect=effect, power=power, alpha=alpha))
     by_concept = pd.DataFrame(needed, index=[target.name for target in design.targets])

@@ -40,6 +40,7 @@ from clinometer.studies.leaning import (
 from clinometer.studies.leaning.cells import CELLS, CrossedCompared
 from clinometer.studies.leaning.compare import compare_leanings, split_rows
 from clinometer.studies.leaning.embeddings import (
+    design_of_suite,
     draw_prior_embeddings,
     embed_own_texts,
     embeddings_of_ablations,
@@ -52,7 +53,6 @@ from clinometer.studies.leaning.embeddings import (
     parts_without_prior,
     prior_embeddings,
     readings_of_wordings,
-    study_design,
     target_sizes,
     traced_embeddings,
     traced_seeds,
@@ -110,7 +110,7 @@ def _rows_of_ablations(run: Run, suite: LeaningSuite) -> list[Score]:
         return []
     words = [LeftOutWord(name, each.word) for name, left_out in suite.ablations.items() for each in left_out]
     whole, without, missing = embeddings_of_ablations(run, suite)
-    return ablation_rows(whole, without, study_design(suite.of_ablations()), words, missing=missing)
+    return ablation_rows(whole, without, design_of_suite(suite.of_ablations()), words, missing=missing)
 
 
 def _explain_untraced(suite: LeaningSuite, reason: str) -> Iterator[Score]:
@@ -138,7 +138,7 @@ def _trace_differences(
     names = [own.encoder for own in embeddings[0] if not any(run.traces.missing([own.encoder]) for run in runs)]
     if apart or not names:
         return list(_explain_untraced(suite, apart[0] if apart else "no encoder has seen the estimates of both runs"))
-    design, seed = study_design(suite), runs[0].record["seed"]
+    design, seed = design_of_suite(suite), runs[0].record["seed"]
     shown = [[own for own in of_run if own.encoder in names] for of_run in embeddings]
     pairs = None if keep is None else traced_seeds(runs[0], names) & traced_seeds(runs[1], names) & set(keep)
     one, other = (traced_embeddings(run, suite, own, pairs)[1] for run, own in zip(runs, shown, strict=True))
@@ -192,7 +192,7 @@ def _mitigation_rows(
         (before, was), (after, now) = first[start], second[start]
         lighter.setdefault(start[0], {})[before, after] = now - was
     return mitigation_rows(
-        *pairs_counted_once(*embeddings), study_design(suite), named_changed=(changed, len(both)), fidelity=fidelity,
+        *pairs_counted_once(*embeddings), design_of_suite(suite), named_changed=(changed, len(both)), fidelity=fidelity,
         skin=[np.array(list(lighter.get(target.name, {}).values())) for target in suite.targets],
         learned=(mitigation_of(runs[1]) or {}).get("learned") or None,
         elsewhere=_aimed_elsewhere(runs[1], suite),
@@ -256,7 +256,7 @@ class Measuring(RunWork):
     def on(self, run: Run) -> Callable[[Unit], list[tuple[int, MeasuredTarget]]]:
         """Read what all targets need, and return what measures some."""
         suite = suite_of(run, LeaningSuite)
-        design = study_design(suite)
+        design = design_of_suite(suite)
         embeddings = counted_once(lazy_embeddings(run, suite, self.encoders, self.sizes), design, self.found)
         measure = measurer_of(embeddings, design, n_resamples=self.resamples, seed=run.record["seed"])
         return lambda unit: [(target, measure(target)) for target in unit]
@@ -269,14 +269,14 @@ def measure_in_pool(
     encoders, sizes = tuple(run.encoder_cards), target_sizes(run, suite, run.drawn.repeats())
     for encoder in encoders:
         run.vectors.require_finished(encoder)
-    found = pictures_that_count(lazy_embeddings(run, suite, encoders, sizes), study_design(suite))
+    found = pictures_that_count(lazy_embeddings(run, suite, encoders, sizes), design_of_suite(suite))
     work = Measuring(run.directory.place, encoders, sizes, found, resamples)
     of_a_view = 16 * max(sizes, default=0) if suite.axes else 20 * resamples
     of_a_target = of_a_view * len(suite.groups) * (len(encoders) + 1)
     names = [f"target {target.name!r}" for target in suite.targets]
     measured = map_units(work, run, range(len(sizes)), names, pool, size=of_a_target)
     lazy = lazy_embeddings(run, suite, encoders, sizes)
-    return counted_once(lazy, study_design(suite), found), chain.from_iterable(measured)
+    return counted_once(lazy, design_of_suite(suite), found), chain.from_iterable(measured)
 
 
 def read_by_words(run: Run, encoder: str) -> dict[str, float]:
@@ -321,7 +321,7 @@ class Leaning(Study[LeaningSuite]):
     def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         """Score every number of the MCAS family, and the curve of α on δ; with a ``pool``, it measures the targets."""
         suite = suite_of(run, LeaningSuite)
-        design, seed, measured = with_missing(study_design(suite), run), run.record["seed"], None
+        design, seed, measured = with_missing(design_of_suite(suite), run), run.record["seed"], None
         if pool is None:
             embeddings = counted_once(
                 [encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards], design
@@ -363,12 +363,12 @@ class Leaning(Study[LeaningSuite]):
         )
         missing = missing_pictures(runs, suite, encoders, keep)
         if suite.axes:
-            return compare_intersections(of_first, of_second, study_design(suite), paired=paired, missing=missing)
+            return compare_intersections(of_first, of_second, design_of_suite(suite), paired=paired, missing=missing)
         until_decided = any(run.record.get("until") is not None for run in runs)
         rows = compare_leanings(
             of_first,
             of_second,
-            study_design(suite),
+            design_of_suite(suite),
             paired=paired,
             until_decided=until_decided,
             n_resamples=resamples,
@@ -385,7 +385,7 @@ class Leaning(Study[LeaningSuite]):
     def open_concepts(self, run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:
         """List the targets that the images so far do not decide, by these encoders."""
         suite = suite_of(run, LeaningSuite)
-        design = study_design(suite)
+        design = design_of_suite(suite)
         embeddings = counted_once([encoder_embeddings(run, suite, encoder) for encoder in encoders], design)
         stands = evidence_of(embeddings, design)
         return [target.name for target, stand in zip(suite.targets, stands, strict=True) if not stand.stops(rule)]
@@ -398,7 +398,7 @@ class Leaning(Study[LeaningSuite]):
         first, second = (
             [encoder_embeddings(run, suite_of(run, LeaningSuite), name, keep) for name in encoders] for run in runs
         )
-        stands = paired_evidence(*pairs_counted_once(first, second), study_design(suite))
+        stands = paired_evidence(*pairs_counted_once(first, second), design_of_suite(suite))
         return {target.name: stand for target, stand in zip(suite.targets, stands, strict=True)}
 
     def split(self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> list[Score]:
@@ -416,7 +416,7 @@ class Leaning(Study[LeaningSuite]):
         own = {sample.seed for sample in runs[0].plan if sample.role == "attribute"}
         first = [encoder_embeddings(runs[0], suite, name, {*keep, *own}) for name in encoders]
         second = [encoder_embeddings(runs[1], suite_of(runs[1], LeaningSuite), name, keep) for name in encoders]
-        missing, design = missing_pictures(runs, suite, encoders, keep), with_missing(study_design(suite), runs[0])
+        missing, design = missing_pictures(runs, suite, encoders, keep), with_missing(design_of_suite(suite), runs[0])
         if missing is not None:  # a pair that lacks either of its pictures
             pairs = Counter(sample.concept for sample in runs[0].plan if sample.concept and sample.seed not in keep)
             targets = tuple(replace(target, missing=pairs[target.name]) for target in design.targets)

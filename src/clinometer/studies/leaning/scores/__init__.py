@@ -23,9 +23,9 @@ from clinometer.studies.leaning.scores.derived import (
 )
 from clinometer.studies.leaning.scores.design import (
     Design,
-    DrawSettings,
     EncoderEmbeddings,
-    LeaningStudy,
+    ResamplingSettings,
+    StudySetup,
     TargetDesign,
     check_settings,
     layout_of,
@@ -65,7 +65,7 @@ from clinometer.studies.leaning.scores.shares import (
     share_rows,
 )
 from clinometer.studies.leaning.scores.stopping import evidence_of, paired_evidence, rows_when_stopped
-from clinometer.studies.leaning.scores.views import EncoderView, StudyViews, draw_weights, gather
+from clinometer.studies.leaning.scores.views import EncoderView, StudyViews, gather, resampling_weights
 
 __all__ = [
     "Design",
@@ -169,8 +169,8 @@ def measurer_of(
 
     The images of a target are looked at when it is measured.
     """
-    study, draws = _set_up(encoders, design, check_settings(n_resamples, 0, seed, 0.95))
-    return Measurer(encoders, study.layout, draws, own_texts=not design.axes, check=design)
+    setup, draws = _set_up(encoders, design, check_settings(n_resamples, 0, seed, 0.95))
+    return Measurer(encoders, setup.layout, draws, own_texts=not design.axes, check=design)
 
 
 def crossed_study(
@@ -206,62 +206,62 @@ def crossed_study(
 
     ``measured`` : as of :func:`mcas_study`.
     """
-    return _study(encoders, design, DrawSettings(1, 0, 0, confidence), measured)
+    return _study(encoders, design, ResamplingSettings(1, 0, 0, confidence), measured)
 
 
 def _set_up(
-    encoders: Sequence[EncoderEmbeddings], design: Design, settings: DrawSettings
-) -> tuple[LeaningStudy, Draws | None]:
+    encoders: Sequence[EncoderEmbeddings], design: Design, settings: ResamplingSettings
+) -> tuple[StudySetup, Draws | None]:
     """Check embeddings, and draw the replicates' weights; along axes every interval has a formula."""
-    study = LeaningStudy(design, layout_of(encoders, design, targets=False), settings)
-    return study, None if design.axes else draw_weights(study, n_encoders=len(pooled_encoders(encoders)))
+    setup = StudySetup(design, layout_of(encoders, design, targets=False), settings)
+    return setup, None if design.axes else resampling_weights(setup, n_encoders=len(pooled_encoders(encoders)))
 
 
 def _study(
     encoders: Sequence[EncoderEmbeddings],
     design: Design,
-    settings: DrawSettings,
+    settings: ResamplingSettings,
     measured: Iterable[tuple[int, MeasuredTarget]] | None,
 ) -> list[Score]:
     """Measure all targets and compute their numbers, of a pair of groups or along axes."""
     if measured is None:
         encoders = counted_once(encoders, design)
-    study, draws = _set_up(encoders, design, settings)
+    setup, draws = _set_up(encoders, design, settings)
     if measured is None:
-        measure = Measurer(encoders, study.layout, draws, own_texts=not design.axes)
-        measured = measure_by_threads(measure, study.layout, draws)
-    gathered = gather(encoders, study, draws, measured)
+        measure = Measurer(encoders, setup.layout, draws, own_texts=not design.axes)
+        measured = measure_by_threads(measure, setup.layout, draws)
+    gathered = gather(encoders, setup, draws, measured)
     views, checks = gathered.views, checks_of(encoders, design, confidence=settings.confidence)
     fidelity = list[Score]()
     if design.axes:
-        rows = [*axis_rows(study, views), *batch_rows(study, views[0], encoders[0].order)]
-        middles = [row for view in views for row in axis_middle_rows(study, view)]
+        rows = [*axis_rows(setup, views), *batch_rows(setup, views[0], encoders[0].order)]
+        middles = [row for view in views for row in axis_middle_rows(setup, view)]
     else:
-        rows = [*_pair_rows(study, gathered), *batch_rows(study, views[0], encoders[0].order)]
-        fidelity = fidelity_rows(study, encoders, views)
-        rows += corrected_rows(study, [row for row in rows if row.metric == "share"], checks[0].by_view)
+        rows = [*_pair_rows(setup, gathered), *batch_rows(setup, views[0], encoders[0].order)]
+        fidelity = fidelity_rows(setup, encoders, views)
+        rows += corrected_rows(setup, [row for row in rows if row.metric == "share"], checks[0].by_view)
         rows = mark_unshown(withheld_by_shares(rows, rows, a=design.a), fidelity)
-        middles = [row for view in views for row in pair_middle_rows(study, view)]
-        middles += [*profile_middle_rows(study, views[0]), *plane_middle_rows(study, views[0])]
-    told = [*reader_rows(checks, settings.confidence), *confusion_rows(study, views), *fidelity]
+        middles = [row for view in views for row in pair_middle_rows(setup, view)]
+        middles += [*profile_middle_rows(setup, views[0]), *plane_middle_rows(setup, views[0])]
+    told = [*reader_rows(checks, settings.confidence), *confusion_rows(setup, views), *fidelity]
     return [*withheld_by_level(rows, checks), *told, *middles]
 
 
-def _pair_rows(study: LeaningStudy, gathered: StudyViews) -> list[Score]:
+def _pair_rows(setup: StudySetup, gathered: StudyViews) -> list[Score]:
     """Compute what images and texts say of a pair of groups."""
     mean, *others = gathered.views
-    rows = mcas_rows(study, mean)
-    derived = _derived_rows(study, mean)
+    rows = mcas_rows(setup, mean)
+    derived = _derived_rows(setup, mean)
     rows += derived
     if len(others) == 1:  # the average of one is that one, but that no verdict stands on it
-        rows += [*mcas_rows(study, others[0]), *as_encoder(derived, others[0].encoder)]
+        rows += [*mcas_rows(setup, others[0]), *as_encoder(derived, others[0].encoder)]
     else:
-        rows += [row for view in others for row in (*mcas_rows(study, view), *_derived_rows(study, view))]
+        rows += [row for view in others for row in (*mcas_rows(setup, view), *_derived_rows(setup, view))]
     rows += sensitivity_rows(rows, [view.encoder for view in others])
-    rows += other_audit_rows(study, mean, gathered.blanks)
+    rows += other_audit_rows(setup, mean, gathered.blanks)
     summaries = internal_bias_summary_rows, category_rows, sign_rows, xmcas_rows, xmcas_group_rows, profile_rows
-    return [*rows, *(row for make in summaries for row in make(study, mean))]
+    return [*rows, *(row for make in summaries for row in make(setup, mean))]
 
 
-def _derived_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
-    return [row for make in (internal_bias_rows, share_rows, between_rows) for row in make(study, view)]
+def _derived_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
+    return [row for make in (internal_bias_rows, share_rows, between_rows) for row in make(setup, view)]

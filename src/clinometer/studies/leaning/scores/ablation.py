@@ -35,7 +35,7 @@ from clinometer.studies.leaning.scores.contrasts import (
     pair_weights,
     paired_difference,
 )
-from clinometer.studies.leaning.scores.design import Design, DrawSettings, EncoderEmbeddings, LeaningStudy
+from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, ResamplingSettings, StudySetup
 from clinometer.studies.leaning.scores.differences import make_comparable, measured_runs, of_no_width, p_values
 from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld
 from clinometer.studies.leaning.scores.views import EncoderView
@@ -82,12 +82,12 @@ def ablation_rows(
     """
     without = [replace(one, group_images=other.group_images) for one, other in zip(without, whole, strict=True)]
     first, second, _ = make_comparable(without, whole, design, paired=True)
-    measured = measured_runs(first, second, design, DrawSettings(1, 0, 0, confidence), paired=True, linear=True)
-    (study, before), (_, after) = measured
+    measured = measured_runs(first, second, design, ResamplingSettings(1, 0, 0, confidence), paired=True, linear=True)
+    (setup, before), (_, after) = measured
     view, lost = paired_difference(before[MEAN], after[MEAN]), list(missing) or [0] * len(words)
-    tests = _tests(study, view)
+    tests = _tests(setup, view)
     fillings = [tests.filled(lost, side) for side in (0, 1)] if any(lost) else []
-    rows, *filled = (_rows(study, view, each, words, lost) for each in (tests, *fillings))
+    rows, *filled = (_rows(setup, view, each, words, lost) for each in (tests, *fillings))
     family = Family(
         rows=rows, name=f"{ABLATION}: effects of {len(words)} words", sides=(design.a, design.b), margin=design.margin,
         fewest=FEWEST_IMAGES, fillings=filled,
@@ -99,34 +99,34 @@ def ablation_rows(
     ]
 
 
-def _tests(study: LeaningStudy, view: EncoderView) -> BoundedMeans:
-    weights = pair_weights(study, COMPONENTS[IMAGE_PART], *study.pair)
+def _tests(setup: StudySetup, view: EncoderView) -> BoundedMeans:
+    weights = pair_weights(setup, COMPONENTS[IMAGE_PART], *setup.pair)
     samples = [image_scores(cosines, weights) for cosines in view.image_cosines]
     ends = image_bounds(view, weights)
     reach = ends[:, 1] - ends[:, 0]
     return bounded_means(
-        samples, np.stack([-reach, reach], axis=1), 0.0, *item_variance(study.layout, view.items, weights, (II, ITP))
+        samples, np.stack([-reach, reach], axis=1), 0.0, *item_variance(setup.layout, view.items, weights, (II, ITP))
     )
 
 
 def _rows(
-    study: LeaningStudy, view: EncoderView, tests: BoundedMeans, words: Sequence[LeftOutWord], missing: Sequence[int]
+    setup: StudySetup, view: EncoderView, tests: BoundedMeans, words: Sequence[LeftOutWord], missing: Sequence[int]
 ) -> list[Score]:
     ends, p, margin = (
-        of_no_width(tests.interval(study.settings.confidence), tests),
+        of_no_width(tests.interval(setup.settings.confidence), tests),
         p_values(tests),
-        study.design.margin,
+        setup.design.margin,
     )
     inside = np.full(len(words), np.nan) if margin is None else tests.p_outside(margin)
     rows = []
-    for t, (target, each) in enumerate(zip(study.design.targets, words, strict=True)):
-        n, value = study.layout.target_sizes[t], float(tests.value[t])
+    for t, (target, each) in enumerate(zip(setup.design.targets, words, strict=True)):
+        n, value = setup.layout.target_sizes[t], float(tests.value[t])
         tested = isfinite(p[t])
         rows.append(Score(
             metric=ABLATION, component="effect", concept=target.name, category=target.category, setting=each.word,
             encoder=view.encoder, value=value, low=float(ends.low[t]), high=float(ends.high[t]), p=float(p[t]),
             p_error=0.0, p_equivalence=float(inside[t]), test=OVER_PAIRS if tested else "",
-            n_target=n, n_repeated=study.layout.repeated(t), n_batches=study.layout.batch_count(t),
+            n_target=n, n_repeated=setup.layout.repeated(t), n_batches=setup.layout.batch_count(t),
             n_missing=missing[t], reason="" if tested else NO_PAIR if not n else FEW_PAIRS,
         ))  # fmt: skip
     return rows

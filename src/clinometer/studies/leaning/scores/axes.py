@@ -51,7 +51,7 @@ from clinometer.studies.leaning.scores.contrasts import (
     joint_tests,
     mean_inference,
 )
-from clinometer.studies.leaning.scores.design import Design, Layout, LeaningStudy
+from clinometer.studies.leaning.scores.design import Design, Layout, StudySetup
 from clinometer.studies.leaning.scores.rows import (
     FIXED,
     Basis,
@@ -208,9 +208,9 @@ class Readings:
         return products
 
 
-def readings_of(study: LeaningStudy, view: EncoderView) -> tuple[Readings, Readings]:
+def readings_of(setup: StudySetup, view: EncoderView) -> tuple[Readings, Readings]:
     """Read the images of the targets, and those of the attribute prompts, whose levels are known."""
-    design, layout = study.design, study.layout
+    design, layout = setup.design, setup.layout
     weights = np.concatenate([level_weights(design, axis) for axis in design.axes])
     prompts = [
         x if len(x) > 1 else np.full_like(x, np.nan)  # an image alone in its prompt has none to be held against
@@ -244,10 +244,10 @@ def _split(design: Design, estimates: Sequence[np.ndarray]) -> dict[str, tuple[n
     return by_axis
 
 
-def excess_inference(study: LeaningStudy, view: EncoderView, effect: Effect) -> tuple[list[Tested], JointInference]:
+def excess_inference(setup: StudySetup, view: EncoderView, effect: Effect) -> tuple[list[Tested], JointInference]:
     """Test the excess of each of the effect's cells, and all against none; variances are moderated over the targets."""
-    design, layout, confidence = study.design, study.layout, study.settings.confidence
-    own, calibration = readings_of(study, view)
+    design, layout, confidence = setup.design, setup.layout, setup.settings.confidence
+    own, calibration = readings_of(setup, view)
     # among the images of one attribute prompt the levels are all the same
     alike = [x for x in calibration.products(effect.axes) if len(x) > len(effect.axes)]
     by_chance = np.array(np.nan)
@@ -314,90 +314,90 @@ def _unbias(n: int, axes: int) -> float:
     return n / (n - 1) if axes == 2 else n * n / ((n - 1) * (n - 2)) if axes == 3 else 1.0
 
 
-def axis_rows(study: LeaningStudy, views: Sequence[EncoderView]) -> list[Score]:
+def axis_rows(setup: StudySetup, views: Sequence[EncoderView]) -> list[Score]:
     """Report every number of a study with axes, as the average over encoders sees it, and then each.
 
     The rows are those of :func:`clinometer.studies.leaning.scores.crossed_study`.
     """
-    return [row for view in views for effect in effects_of(study.design) for row in _effect_rows(study, view, effect)]
+    return [row for view in views for effect in effects_of(setup.design) for row in _effect_rows(setup, view, effect)]
 
 
-def axis_middle_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+def axis_middle_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """Report where equal parts of all cells' own images lie along each axis, and among the cells: ``setting``.
 
     Interactions are covariances within a target's images, which no zero enters.
     """
     contrasts = []
-    for effect in effects_of(study.design):
+    for effect in effects_of(setup.design):
         if effect.kind != "interaction":
-            for contrast in effect_contrasts(study, effect, COMPONENTS[IMAGE_PART]):
+            for contrast in effect_contrasts(setup, effect, COMPONENTS[IMAGE_PART]):
                 of = contrast.names
                 names = {"component": IMAGE_PART, "setting": of["component"], "group": of["group"]}
                 contrasts.append(replace(contrast, names=names))
-    return middle_rows(study, view, contrasts)
+    return middle_rows(setup, view, contrasts)
 
 
-def _effect_rows(study: LeaningStudy, view: EncoderView, effect: Effect) -> Iterator[Score]:
+def _effect_rows(setup: StudySetup, view: EncoderView, effect: Effect) -> Iterator[Score]:
     """Make the rows of one effect of every target, family by family; the average over encoders has verdicts."""
     if effect.kind == "interaction":
-        yield from _interaction_rows(study, view, effect)
+        yield from _interaction_rows(setup, view, effect)
         return
     if effect.rank > 1:
-        yield from _joint_rows(study, view, effect, joint_tests(study, view, effect.basis), COMPONENTS[IMAGE_PART])
-    contrasts = effect_contrasts(study, effect, COMPONENTS[IMAGE_PART])
-    margin = study.design.margin
+        yield from _joint_rows(setup, view, effect, joint_tests(setup, view, effect.basis), COMPONENTS[IMAGE_PART])
+    contrasts = effect_contrasts(setup, effect, COMPONENTS[IMAGE_PART])
+    margin = setup.design.margin
     reach = margin / 2 if margin is not None and effect.of_halves else margin
-    family = _family(study, "cell" if effect.kind == "cell" else effect.component, effect)
+    family = _family(setup, "cell" if effect.kind == "cell" else effect.component, effect)
     rows = contrast_family(
-        study, view, contrasts, family, margin=reach, judged=view.encoder == MEAN, equivalence=False
+        setup, view, contrasts, family, margin=reach, judged=view.encoder == MEAN, equivalence=False
     )  # fmt: skip
     yield from _explain(rows)
     if effect.kind == "axis":
         for name in (*(MODALITIES if effect.rank == 1 else ()), TEXT_PART, "mcas"):
-            rows = _tested_rows(study, view, effect_contrasts(study, effect, COMPONENTS[name]))
+            rows = _tested_rows(setup, view, effect_contrasts(setup, effect, COMPONENTS[name]))
             rows = [replace(row, setting=name) for row in rows]
-            yield from corrected(rows, _family(study, f"{effect.component} {name}"))
+            yield from corrected(rows, _family(setup, f"{effect.component} {name}"))
 
 
-def _interaction_rows(study: LeaningStudy, view: EncoderView, effect: Effect) -> Iterator[Score]:
-    cells, joint = excess_inference(study, view, effect)
+def _interaction_rows(setup: StudySetup, view: EncoderView, effect: Effect) -> Iterator[Score]:
+    cells, joint = excess_inference(setup, view, effect)
     parts = ("ii", "ita") if view.reads_text else ("ii",)
     if effect.rank > 1:
-        yield from _joint_rows(study, view, effect, joint, parts)
-    contrasts = effect_contrasts(study, effect, parts)
+        yield from _joint_rows(setup, view, effect, joint, parts)
+    contrasts = effect_contrasts(setup, effect, parts)
     made = [
-        [with_reason(row, FIXED) for row in _explain(contrast_rows(study, view, contrast, tests))]
+        [with_reason(row, FIXED) for row in _explain(contrast_rows(setup, view, contrast, tests))]
         for contrast, tests in zip(contrasts, cells, strict=True)
     ]
-    family = _family(study, effect.component, effect)
+    family = _family(setup, effect.component, effect)
     yield from judge_contrasts(contrasts, made, family, margin=None, judged=view.encoder == MEAN)
     name = effect.component.replace("interaction", "residual")
-    residual = effect_contrasts(study, effect, MODALITIES)[:1]  # how far the first cell exceeds the sum of its levels
-    rows = [replace(row, component=name) for row in _tested_rows(study, view, residual)]
-    yield from corrected(rows, _family(study, name))
+    residual = effect_contrasts(setup, effect, MODALITIES)[:1]  # how far the first cell exceeds the sum of its levels
+    rows = [replace(row, component=name) for row in _tested_rows(setup, view, residual)]
+    yield from corrected(rows, _family(setup, name))
 
 
-def effect_contrasts(study: LeaningStudy, effect: Effect, modalities: Collection[str]) -> list[Contrast]:
+def effect_contrasts(setup: StudySetup, effect: Effect, modalities: Collection[str]) -> list[Contrast]:
     """List the questions of an effect, asked of the sum of these modalities."""
     return [
         Contrast(
             contrast_weights(modalities, weights),
-            Basis(modalities, study.everyone),
+            Basis(modalities, setup.everyone),
             {
                 "metric": METRIC,
                 "component": f"cell:{name}" if effect.kind == "cell" else effect.component,
                 "group": name,
             },
             (name, other or OTHERS),
-            _counts(study, weights),
+            _counts(setup, weights),
         )
         for name, other, weights in zip(effect.names, effect.others, effect.weights, strict=True)
     ]
 
 
-def _counts(study: LeaningStudy, weights: np.ndarray) -> list[dict[str, Any]]:
+def _counts(setup: StudySetup, weights: np.ndarray) -> list[dict[str, Any]]:
     """Count the images behind each target's row: its own, and those of the groups on either side."""
-    counts, layout = np.array(study.layout.image_counts), study.layout
+    counts, layout = np.array(setup.layout.image_counts), setup.layout
     sides = {"n_a": int(counts[weights > 1e-12].sum()), "n_b": int(counts[weights < -1e-12].sum())}
     return [
         {
@@ -407,39 +407,39 @@ def _counts(study: LeaningStudy, weights: np.ndarray) -> list[dict[str, Any]]:
             "n_missing": target.missing,
             **sides,
         }
-        for t, target in enumerate(study.design.targets)
+        for t, target in enumerate(setup.design.targets)
     ]
 
 
-def _tested_rows(study: LeaningStudy, view: EncoderView, contrasts: Sequence[Contrast]) -> list[Score]:
+def _tested_rows(setup: StudySetup, view: EncoderView, contrasts: Sequence[Contrast]) -> list[Score]:
     """Make rows that are neither judged nor have bounds; what rests on no image has no test over images."""
     rows = []
     for contrast in contrasts:
-        tests = contrast_tests(study, view, contrast.weights)
+        tests = contrast_tests(setup, view, contrast.weights)
         if set(contrast.basis.modalities) == {"tt"}:
-            rows += contrast_rows(study, view, contrast, tests.over_words_alone)
+            rows += contrast_rows(setup, view, contrast, tests.over_words_alone)
         else:
-            rows += contrast_rows(study, view, contrast, tests)
+            rows += contrast_rows(setup, view, contrast, tests)
     return _explain(rows)
 
 
 def _joint_rows(
-    study: LeaningStudy, view: EncoderView, effect: Effect, joint: JointInference, modalities: Collection[str]
+    setup: StudySetup, view: EncoderView, effect: Effect, joint: JointInference, modalities: Collection[str]
 ) -> list[Score]:
-    everyone = np.ones(len(study.design.groups))
+    everyone = np.ones(len(setup.design.groups))
     contrast = Contrast(
         contrast_weights(modalities, everyone),
-        Basis(modalities, study.everyone),
+        Basis(modalities, setup.everyone),
         {"metric": METRIC, "component": effect.component},
-        own=_counts(study, everyone),
+        own=_counts(setup, everyone),
     )
     tests = Tested(bare(joint.size, joint.low, joint.high, joint.null), joint.p, F_TEST)
-    rows = [with_reason(row, FIXED) for row in _explain(contrast_rows(study, view, contrast, tests))]
-    return corrected(rows, _family(study, effect.component))
+    rows = [with_reason(row, FIXED) for row in _explain(contrast_rows(setup, view, contrast, tests))]
+    return corrected(rows, _family(setup, effect.component))
 
 
-def _family(study: LeaningStudy, name: str, effect: Effect | None = None) -> str:
-    family = f"{METRIC}: {name} over {len(study.design.targets)} targets"
+def _family(setup: StudySetup, name: str, effect: Effect | None = None) -> str:
+    family = f"{METRIC}: {name} over {len(setup.design.targets)} targets"
     if effect is None or effect.rank == 1:
         return family
     return f"{family} and {len(effect.names)} {'levels' if effect.kind == 'axis' else 'cells'}"

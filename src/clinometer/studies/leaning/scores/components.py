@@ -29,11 +29,11 @@ from clinometer.stats.splits import count_splits
 from clinometer.studies.leaning.scores.contrasts import contrast_tests, pair_weights, text_tests
 from clinometer.studies.leaning.scores.design import (
     Design,
-    DrawSettings,
     EncoderEmbeddings,
     LabelPool,
-    LeaningStudy,
     Pools,
+    ResamplingSettings,
+    StudySetup,
     layout_of,
     pooled_encoders,
     pools_of,
@@ -46,7 +46,7 @@ from clinometer.studies.leaning.scores.views import EncoderView, ItemMeans, line
 SENSITIVITY = "sensitivity"
 
 
-def mcas_rows(study: LeaningStudy, view: EncoderView, components: Collection[str] = tuple(COMPONENTS)) -> list[Score]:
+def mcas_rows(setup: StudySetup, view: EncoderView, components: Collection[str] = tuple(COMPONENTS)) -> list[Score]:
     """Report II, ITP, ITA, TT, the image part II + ITA, the text part ITP + TT and MCAS of every target, tested.
 
     With ``components``, some of these alone.
@@ -55,53 +55,53 @@ def mcas_rows(study: LeaningStudy, view: EncoderView, components: Collection[str
     which holds none of the target: there it is the words and the attribute prompts (:func:`text_tests`). TT alone has
     no interval and no p over images, only the stimulus interval and ``p_labels``.
     """
-    design, settings, rows = study.design, study.settings, list[Score]()
+    design, settings, rows = setup.design, setup.settings, list[Score]()
     labels = label_tests(
-        view.items, pools_of(design, study.layout), settings.n_permutations, settings.rng("labels")
+        view.items, pools_of(design, setup.layout), settings.n_permutations, settings.rng("labels")
     )  # fmt: skip
     for component in components:
         modalities = COMPONENTS[component]
         contrast = Contrast(
-            pair_weights(study, modalities, *study.pair),
-            Basis(modalities, study.pair),
+            pair_weights(setup, modalities, *setup.pair),
+            Basis(modalities, setup.pair),
             {"metric": "mcas", "component": component},
             (design.a, design.b),
-            [_label_fields(study, component, labels[component], t) for t in study.target_numbers],
+            [_label_fields(setup, component, labels[component], t) for t in setup.target_numbers],
         )
         family, judged = f"mcas: {component} over {len(design.targets)} targets", view.encoder == MEAN
         if component == TEXT_PART:
-            tests = text_tests(study, view, contrast.weights)
+            tests = text_tests(setup, view, contrast.weights)
             own = contrast_family(
-                study, view, [contrast], family, margin=design.margin, judged=judged, tests=[tests], fewest=0
+                setup, view, [contrast], family, margin=design.margin, judged=judged, tests=[tests], fewest=0
             )
             rows += [replace(row, n_decide=0) for row in own]  # no number of a concept's images decides it
         elif component == "tt":
-            of_words = contrast_tests(study, view, contrast.weights).over_words_alone
-            rows += corrected(contrast_rows(study, view, contrast, of_words), family)
+            of_words = contrast_tests(setup, view, contrast.weights).over_words_alone
+            rows += corrected(contrast_rows(setup, view, contrast, of_words), family)
         else:
             judged = judged and component in (IMAGE_PART, "mcas")
-            rows += contrast_family(study, view, [contrast], family, margin=design.margin, judged=judged)
+            rows += contrast_family(setup, view, [contrast], family, margin=design.margin, judged=judged)
     return rows
 
 
-def pair_middle_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+def pair_middle_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """Report the groups' middle of II, ITA, the image part and MCAS, to which the texts add 0."""
     contrasts = [
         Contrast(
-            pair_weights(study, COMPONENTS[name], *study.pair),
-            Basis(COMPONENTS[name], study.pair),
+            pair_weights(setup, COMPONENTS[name], *setup.pair),
+            Basis(COMPONENTS[name], setup.pair),
             {"component": name},
-            own=[{"n_a": study.layout.image_counts[study.a], "n_b": study.layout.image_counts[study.b]}],
+            own=[{"n_a": setup.layout.image_counts[setup.a], "n_b": setup.layout.image_counts[setup.b]}],
         )
         for name in ("ii", "ita", IMAGE_PART, "mcas")
     ]
-    return middle_rows(study, view, contrasts)
+    return middle_rows(setup, view, contrasts)
 
 
-def _label_fields(study: LeaningStudy, component: str, test: PermutationTest | None, t: int) -> dict[str, object]:
+def _label_fields(setup: StudySetup, component: str, test: PermutationTest | None, t: int) -> dict[str, object]:
     if test is None or not isfinite(test.p_value[t]):
         return {}
-    pools = pools_of(study.design, study.layout)
+    pools = pools_of(setup.design, setup.layout)
     prompts = pools.prompts, f"attribute prompts permuted within {pools.within}"
     words = pools.words, "attribute words permuted over the pool"
     permuted = {"ii": [prompts], "itp": [prompts], "ita": [words], "tt": [words]}.get(component, [prompts, words])
@@ -179,7 +179,7 @@ def own_text_rows(
     InvalidInputError
         Embeddings that no cosine can take, or counts that do not match the design.
     """
-    settings = DrawSettings(n_resamples, n_permutations, seed, confidence)
+    settings = ResamplingSettings(n_resamples, n_permutations, seed, confidence)
     return [row for encoder in encoders for row in _rows(encoder, design, settings, OWN_TEXT, "tt")]
 
 
@@ -213,19 +213,19 @@ def prior_rows(
     InvalidInputError
         Embeddings that no cosine can take, or counts that do not match the design.
     """
-    settings = DrawSettings(n_resamples, n_permutations, seed, confidence)
+    settings = ResamplingSettings(n_resamples, n_permutations, seed, confidence)
     rows = [row for prior in priors for row in _rows(prior, design, settings, PRIOR, "ii")]
     return [replace(row, reason=_of_embeddings(row.reason), test=_of_embeddings(row.test)) for row in rows]
 
 
 def _rows(
-    encoder: EncoderEmbeddings, design: Design, settings: DrawSettings, metric: str, component: str
+    encoder: EncoderEmbeddings, design: Design, settings: ResamplingSettings, metric: str, component: str
 ) -> list[Score]:
     """Report one component alone, under a metric of its own."""
     design = replace(design, third=None)
     layout = layout_of([encoder], design)
-    study = LeaningStudy(design, layout, settings)
-    rows = [row for row in mcas_rows(study, linear_views([encoder], study)[1]) if row.component == component]
+    setup = StudySetup(design, layout, settings)
+    rows = [row for row in mcas_rows(setup, linear_views([encoder], setup)[1]) if row.component == component]
     return [replace(row, metric=metric, family=row.family.replace("mcas", metric, 1)) for row in rows]
 
 

@@ -32,7 +32,7 @@ from clinometer.stats.bootstrap import student_p, welch_satterthwaite
 from clinometer.stats.bounded_means import TEST, BoundedMeans, bounded_means
 from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests, mean_tests, moderate, prior_of
 from clinometer.studies.leaning.scores.cosines import Estimate
-from clinometer.studies.leaning.scores.design import Layout, LeaningStudy, pools_of
+from clinometer.studies.leaning.scores.design import Layout, StudySetup, pools_of
 from clinometer.studies.leaning.scores.views import EncoderView, ItemMeans
 
 II, ITP, ITA, TT = range(4)
@@ -50,9 +50,9 @@ def contrast_weights(modalities: Collection[str], groups: np.ndarray) -> np.ndar
     return np.outer([float(name in modalities) for name in MODALITIES], groups)
 
 
-def pair_weights(study: LeaningStudy, modalities: Collection[str], a: int, b: int) -> np.ndarray:
+def pair_weights(setup: StudySetup, modalities: Collection[str], a: int, b: int) -> np.ndarray:
     """Weigh the sum of these components between two groups, positive towards the first: (4 × groups)."""
-    groups = np.zeros(len(study.design.groups))
+    groups = np.zeros(len(setup.design.groups))
     groups[a], groups[b] = 1.0, -1.0
     return contrast_weights(modalities, groups)
 
@@ -115,21 +115,21 @@ class ContrastTests:
         return f"Student's t over {self.unit}{over}, two-sided"
 
 
-def contrast_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> ContrastTests:
+def contrast_tests(setup: StudySetup, view: EncoderView, weights: np.ndarray) -> ContrastTests:
     """Test ``Σ_mg w_mg C[t, m, g] = 0`` of every target; weights (4 × groups).
 
     A number that holds no image of a target, such as TT, has its other sources of chance alone.
     """
     used = weights[[II, ITA]]
     if not used.any():
-        return _with_stimuli(study, view, weights, difference_contrast(study, view, weights))
+        return _with_stimuli(setup, view, weights, difference_contrast(setup, view, weights))
     samples = [image_scores(cosines, weights) for cosines in view.image_cosines]
     constant = _sum(weights, view.targets.point, (ITP, TT))
-    attributes = item_variance(study.layout, view.items, weights, (II, ITP))
+    attributes = item_variance(setup.layout, view.items, weights, (II, ITP))
     bounds = image_bounds(view, weights)
     if not np.isfinite(bounds).any():  # words are compared, and there is no image of a group
-        return _with_stimuli(study, view, weights, difference_contrast(study, view, weights, moderated=False))
-    return _with_stimuli(study, view, weights, bounded_means(samples, bounds, constant, *attributes))
+        return _with_stimuli(setup, view, weights, difference_contrast(setup, view, weights, moderated=False))
+    return _with_stimuli(setup, view, weights, bounded_means(samples, bounds, constant, *attributes))
 
 
 def image_bounds(view: EncoderView, weights: np.ndarray) -> np.ndarray:
@@ -170,7 +170,7 @@ def item_differences(first: ItemValues, second: ItemValues) -> ItemValues:
 
 
 def attribute_shifts(
-    study: LeaningStudy,
+    setup: StudySetup,
     view: EncoderView,
     weights: np.ndarray,
     missing: Mapping[str, int],
@@ -190,7 +190,7 @@ def attribute_shifts(
     """
     shifts = np.zeros((2, len(view.image_cosines)))
     values = item_values(view.items.images, weights[[II, ITP]]) if values is None else values
-    for group, columns, own in zip(study.layout.groups, study.layout.image_slices, values, strict=True):
+    for group, columns, own in zip(setup.layout.groups, setup.layout.image_slices, values, strict=True):
         lost, n = missing.get(group, 0), columns.stop - columns.start
         if lost and n and own is not None:
             ends = np.stack([own.min(axis=1), own.max(axis=1)])
@@ -199,7 +199,7 @@ def attribute_shifts(
 
 
 def filled_tests(
-    study: LeaningStudy, view: EncoderView, weights: np.ndarray, tests: ContrastTests, influences: ItemValues
+    setup: StudySetup, view: EncoderView, weights: np.ndarray, tests: ContrastTests, influences: ItemValues
 ) -> dict[str, list[ContrastTests]]:
     """Test a contrast with the images filled in that are not there, or counted as often as they were drawn.
 
@@ -208,10 +208,10 @@ def filled_tests(
     on the distance from the groups' middle, where that is tested.
     """
     images, stimulus, apart = tests.images, tests.stimulus, tests.from_middle
-    missing = [study.layout.in_units(t, target.missing) for t, target in enumerate(study.design.targets)]
-    of_groups = study.design.missing_attributes
-    shifts, fillings = attribute_shifts(study, view, weights, of_groups), {}
-    apart_shifts = shifts if apart is None else attribute_shifts(study, view, weights, of_groups, influences)
+    missing = [setup.layout.in_units(t, target.missing) for t, target in enumerate(setup.design.targets)]
+    of_groups = setup.design.missing_attributes
+    shifts, fillings = attribute_shifts(setup, view, weights, of_groups), {}
+    apart_shifts = shifts if apart is None else attribute_shifts(setup, view, weights, of_groups, influences)
     if not (isinstance(images, BoundedMeans) and isinstance(stimulus, BoundedMeans)):
         known = any(of_groups.values()) and not (any(missing) and weights[[II, ITA]].any())
         moved = [replace(tests, images=images.moved(x), stimulus=stimulus.moved(x)) for x in shifts]
@@ -226,9 +226,9 @@ def filled_tests(
             )
             for side, (shift, apart_shift) in enumerate(zip(shifts, apart_shifts, strict=True))
         ]
-    if any(map(study.layout.repeated, study.target_numbers)):
+    if any(map(setup.layout.repeated, setup.target_numbers)):
         scores = [image_scores(cosines, weights) for cosines in view.each_image]
-        shift = np.array([study.layout.drawn_shift(t, x) for t, x in enumerate(scores)])
+        shift = np.array([setup.layout.drawn_shift(t, x) for t, x in enumerate(scores)])
         fillings[REPEATS] = [
             replace(
                 tests,
@@ -240,7 +240,7 @@ def filled_tests(
     return fillings
 
 
-def text_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> ContrastTests:
+def text_tests(setup: StudySetup, view: EncoderView, weights: np.ndarray) -> ContrastTests:
     """Test ``Σ_mg w_mg C[t, m, g] = 0`` of every target over the words and the attribute prompts with their images.
 
     ::
@@ -251,27 +251,27 @@ def text_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> C
     of each group where none are matched. What the images of a prompt scatter is within it. Where a group has one prompt
     alone, its images are the units. Encoders are a further source, over stimuli.
     """
-    between, freedom = _prompt_variance(study, view, weights[ITP])
+    between, freedom = _prompt_variance(setup, view, weights[ITP])
     unit = "words and attribute prompts"
     if not np.isfinite(freedom):
-        between, freedom = item_variance(study.layout, view.items, weights, (II, ITP))
+        between, freedom = item_variance(setup.layout, view.items, weights, (II, ITP))
         unit = "words and attribute images"
-    nothing = [UNVARYING] * len(study.layout.targets)
+    nothing = [UNVARYING] * len(setup.layout.targets)
     constant = _sum(weights, view.targets.point, (ITP, TT))
     tests = mean_tests(nothing, constant, between, freedom, moderated=False)
-    tests = tests.with_other(*item_variance(study.layout, view.items, weights, (ITA, TT)))
-    return ContrastTests(tests, tests.with_other(*_encoders(view, weights)), study.settings.confidence, unit)
+    tests = tests.with_other(*item_variance(setup.layout, view.items, weights, (ITA, TT)))
+    return ContrastTests(tests, tests.with_other(*_encoders(view, weights)), setup.settings.confidence, unit)
 
 
-def _prompt_variance(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> tuple[np.ndarray, float]:
+def _prompt_variance(setup: StudySetup, view: EncoderView, weights: np.ndarray) -> tuple[np.ndarray, float]:
     """Estimate the variance of each target's ITP from prompt to prompt, and its freedom; NaN for a single prompt."""
-    pools = pools_of(study.design, study.layout)
+    pools = pools_of(setup.design, setup.layout)
     pool = pools.prompts
     if not pool.complete:
-        return np.full(len(study.layout.targets), np.nan), np.nan
+        return np.full(len(setup.layout.targets), np.nan), np.nan
     means, sizes = pool.means(view.items.images[1]).T, np.array([c.stop - c.start for c in pool.columns])
     parts = np.zeros_like(means)
-    for g, own in ((study.a, pool.in_a), (study.b, ~pool.in_a)):
+    for g, own in ((setup.a, pool.in_a), (setup.b, ~pool.in_a)):
         share = sizes[own, None] / sizes[own].sum()
         parts[own] = weights[g] * share * (means[own] - (share * means[own]).sum(axis=0))
     if pools.within == "matched pairs":
@@ -279,13 +279,13 @@ def _prompt_variance(study: LeaningStudy, view: EncoderView, weights: np.ndarray
     else:
         samples = [parts[pool.in_a], parts[~pool.in_a]]
     if min(map(len, samples)) < 2:
-        return np.full(len(study.layout.targets), np.nan), np.nan
+        return np.full(len(setup.layout.targets), np.nan), np.nan
     variance = sum(len(x) / (len(x) - 1) * np.square(x).sum(axis=0) for x in samples)
     return np.asarray(variance), float(sum(len(x) - 1 for x in samples))
 
 
 def difference_contrast(
-    study: LeaningStudy, view: EncoderView, weights: np.ndarray, *, moderated: bool = True, filling: Filling = ()
+    setup: StudySetup, view: EncoderView, weights: np.ndarray, *, moderated: bool = True, filling: Filling = ()
 ) -> MeanTests:
     """Test a contrast whose images have no bound, as of differences; ``moderated``: see ``mean_tests``.
 
@@ -295,25 +295,25 @@ def difference_contrast(
     if filling:
         samples = [np.append(x, more) if len(x) else x for x, more in zip(samples, filling, strict=True)]
     constant = _sum(weights, view.targets.point, (ITP, TT))
-    attributes = item_variance(study.layout, view.items, weights, (II, ITP))
+    attributes = item_variance(setup.layout, view.items, weights, (II, ITP))
     return mean_tests(samples, constant, *attributes, moderated=moderated)
 
 
 def paired_tests(
-    study: LeaningStudy, view: EncoderView, weights: np.ndarray, filling: Filling = (), shift: ArrayLike = 0.0
+    setup: StudySetup, view: EncoderView, weights: np.ndarray, filling: Filling = (), shift: ArrayLike = 0.0
 ) -> ContrastTests:
     """Test a contrast of the differences between partners of two runs, moved; see :func:`paired_difference`."""
-    images = difference_contrast(study, view, weights, moderated=False, filling=filling).moved(shift)
-    return _with_stimuli(study, view, weights, images)
+    images = difference_contrast(setup, view, weights, moderated=False, filling=filling).moved(shift)
+    return _with_stimuli(setup, view, weights, images)
 
 
 def _with_stimuli(
-    study: LeaningStudy, view: EncoderView, weights: np.ndarray, images: MeanTests | BoundedMeans
+    setup: StudySetup, view: EncoderView, weights: np.ndarray, images: MeanTests | BoundedMeans
 ) -> ContrastTests:
     stimulus = images
-    for variance, freedom in (item_variance(study.layout, view.items, weights, (ITA, TT)), _encoders(view, weights)):
+    for variance, freedom in (item_variance(setup.layout, view.items, weights, (ITA, TT)), _encoders(view, weights)):
         stimulus = stimulus.with_other(variance, freedom)
-    return ContrastTests(images, stimulus, study.settings.confidence)
+    return ContrastTests(images, stimulus, setup.settings.confidence)
 
 
 def paired_difference(first: EncoderView, second: EncoderView) -> EncoderView:
@@ -340,7 +340,7 @@ class ContrastDifferences:
 
 
 def unpaired_differences(
-    studies: tuple[LeaningStudy, LeaningStudy],
+    studies: tuple[StudySetup, StudySetup],
     views: tuple[EncoderView, EncoderView],
     weights: np.ndarray,
     fillings: Sequence[Filling] = ((), ()),
@@ -348,8 +348,8 @@ def unpaired_differences(
 ) -> ContrastDifferences:
     """Compare a contrast of every target between two runs, moved; words and encoders are the same in both."""
     first, second = (
-        difference_contrast(study, view, weights, filling=filling)
-        for study, view, filling in zip(studies, views, fillings, strict=True)
+        difference_contrast(setup, view, weights, filling=filling)
+        for setup, view, filling in zip(studies, views, fillings, strict=True)
     )
     second = second.moved(shift)
     words = ItemMeans(views[1].items.images, views[1].items.words - views[0].items.words)
@@ -421,7 +421,7 @@ def _strata(layout: Layout, g: int, *, images: bool) -> Iterator[tuple[slice, fl
             yield columns, (columns.stop - columns.start) / layout.image_counts[g]
 
 
-def stimulus_covariance(study: LeaningStudy, view: EncoderView, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def stimulus_covariance(setup: StudySetup, view: EncoderView, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Estimate the covariance of two contrasts of each target by the words and encoders that they share: (T,).
 
     ::
@@ -430,7 +430,7 @@ def stimulus_covariance(study: LeaningStudy, view: EncoderView, first: np.ndarra
     """
 
     def variance(weights: np.ndarray) -> np.ndarray:
-        of_words, _ = item_variance(study.layout, view.items, weights, (ITA, TT))
+        of_words, _ = item_variance(setup.layout, view.items, weights, (ITA, TT))
         return np.asarray(of_words + _encoders(view, weights)[0])
 
     return np.asarray((variance(first + second) - variance(first - second)) / 4)
@@ -460,14 +460,14 @@ class JointInference:
     null: np.ndarray
 
 
-def joint_tests(study: LeaningStudy, view: EncoderView, basis: np.ndarray) -> JointInference:
+def joint_tests(setup: StudySetup, view: EncoderView, basis: np.ndarray) -> JointInference:
     """Test all contrasts of the image part, ``basis`` (k × G, orthonormal rows), against 0: :func:`joint_inference`."""
-    values = item_values(view.items.images[:1], np.ones((1, len(study.design.groups))))
-    variances, freedom = group_variances(study.layout, values, len(view.image_cosines), images=True)
+    values = item_values(view.items.images[:1], np.ones((1, len(setup.design.groups))))
+    variances, freedom = group_variances(setup.layout, values, len(view.image_cosines), images=True)
     scores = [cosines.sum(axis=1) @ basis.T for cosines in view.image_cosines]
     means = np.stack([x.mean(axis=0) if len(x) else np.full(len(basis), np.nan) for x in scores])
     attributes = np.einsum("kg,tg,lg->tkl", basis, variances, basis)
-    return joint_inference(scores, means, attributes, freedom, study.settings.confidence)
+    return joint_inference(scores, means, attributes, freedom, setup.settings.confidence)
 
 
 def mean_inference(

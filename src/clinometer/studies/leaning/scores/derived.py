@@ -29,7 +29,7 @@ from clinometer.studies.leaning.scores.cosines import (
     estimate_norm,
     null_expectation,
 )
-from clinometer.studies.leaning.scores.design import LeaningStudy
+from clinometer.studies.leaning.scores.design import StudySetup
 from clinometer.studies.leaning.scores.rows import Basis, bare, summary_row, target_row
 from clinometer.studies.leaning.scores.views import EncoderView
 
@@ -46,10 +46,10 @@ Reduction = Callable[[np.ndarray], np.ndarray]
 """From numbers (… × targets) to one number (…)."""
 
 
-def internal_bias_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+def internal_bias_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """Report δ, signed δ, α and signed α of every target."""
-    delta, alpha = diffusion_bias_estimate(study, view), bias_amplification_estimate(study, view)
-    delta_basis, alpha_basis = Basis(("ii", "tt"), study.pair), Basis(("itp", "ita", "tt"), study.pair)
+    delta, alpha = diffusion_bias_estimate(setup, view), bias_amplification_estimate(setup, view)
+    delta_basis, alpha_basis = Basis(("ii", "tt"), setup.pair), Basis(("itp", "ita", "tt"), setup.pair)
     numbers = {
         "diffusion_bias": (delta_basis, delta.folded()),
         "signed_diffusion_bias": (delta_basis, delta.without_null()),
@@ -57,36 +57,36 @@ def internal_bias_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
         "signed_bias_amplification": (alpha_basis, alpha.without_null()),
     }
     rows = [
-        target_row(study, view, t, basis, estimates, metric="internal_bias", component=component)
+        target_row(setup, view, t, basis, estimates, metric="internal_bias", component=component)
         for component, (basis, estimates) in numbers.items()
-        for t in study.target_numbers
+        for t in setup.target_numbers
     ]
-    unstable = dict(zip(study.layout.targets, unstable_targets(study, view), strict=True))
+    unstable = dict(zip(setup.layout.targets, unstable_targets(setup, view), strict=True))
     return [
         _flag_unstable(row, bool(unstable[row.concept])) if "amplification" in row.component else row for row in rows
     ]
 
 
-def signed_delta(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
+def signed_delta(setup: StudySetup, tensor: np.ndarray) -> np.ndarray:
     """Compute ``|II| − |TT|`` of every target."""
-    parts = components(tensor, study.a, study.b)
+    parts = components(tensor, setup.a, setup.b)
     return np.asarray(signed_diffusion_bias(parts[..., 0], parts[..., 3]))
 
 
-def signed_alpha(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
+def signed_alpha(setup: StudySetup, tensor: np.ndarray) -> np.ndarray:
     """Compute ``(ITP + ITA) / (2 TT)`` of every target."""
-    parts = components(tensor, study.a, study.b)
+    parts = components(tensor, setup.a, setup.b)
     return np.asarray(signed_bias_amplification(parts[..., 1], parts[..., 2], parts[..., 3]))
 
 
-def aligned_delta(study: LeaningStudy, point: np.ndarray, tensor: np.ndarray) -> np.ndarray:
+def aligned_delta(setup: StudySetup, point: np.ndarray, tensor: np.ndarray) -> np.ndarray:
     """Compute ``|II| − |TT|`` of replicates, the signs of the estimates held; see :func:`aligned_diffusion_bias`."""
-    signs = np.sign(components(point, study.a, study.b))
-    parts = components(tensor, study.a, study.b)
+    signs = np.sign(components(point, setup.a, setup.b))
+    parts = components(tensor, setup.a, setup.b)
     return aligned_diffusion_bias(parts[..., 0], parts[..., 3], signs[..., 0], signs[..., 3])
 
 
-def diffusion_bias_estimate(study: LeaningStudy, view: EncoderView) -> Estimate:
+def diffusion_bias_estimate(setup: StudySetup, view: EncoderView) -> Estimate:
     """Estimate signed δ with the intervals of its parts, and the null expectation of δ.
 
     ::
@@ -96,8 +96,8 @@ def diffusion_bias_estimate(study: LeaningStudy, view: EncoderView) -> Estimate:
 
     The second is Zou and Donner's (2008) interval of a difference, from those of two independent estimates.
     """
-    images = _test_component(study, view, "ii").estimate.folded()
-    words = _test_component(study, view, "tt").estimate.folded()
+    images = _test_component(setup, view, "ii").estimate.folded()
+    words = _test_component(setup, view, "tt").estimate.folded()
     value = np.asarray(images.value - words.value)
     down = np.hypot(images.value - images.stimulus_low, words.stimulus_high - words.value)
     up = np.hypot(images.stimulus_high - images.value, words.value - words.stimulus_low)
@@ -107,36 +107,36 @@ def diffusion_bias_estimate(study: LeaningStudy, view: EncoderView) -> Estimate:
         high=images.high - words.value,
         stimulus_low=value - down,
         stimulus_high=value + up,
-        null=null_expectation(view.targets, lambda part: null_of_delta(study, part), np.mean),
+        null=null_expectation(view.targets, lambda part: null_of_delta(setup, part), np.mean),
     )
 
 
-def bias_amplification_estimate(study: LeaningStudy, view: EncoderView) -> Estimate:
+def bias_amplification_estimate(setup: StudySetup, view: EncoderView) -> Estimate:
     """Estimate signed α with the intervals of its parts, and the null expectation of α.
 
     Over images TT is fixed, so the interval is that of ``ITP + ITA``, divided. Over stimuli it is Fieller's of the two,
     each as uncertain as the further end of its own interval says: unbounded exactly where that of TT covers 0.
     """
-    above, below = (pair_weights(study, names, *study.pair) for names in (("itp", "ita"), ("tt",)))
-    top, tt = contrast_tests(study, view, above).estimate, _test_component(study, view, "tt").estimate
+    above, below = (pair_weights(setup, names, *setup.pair) for names in (("itp", "ita"), ("tt",)))
+    top, tt = contrast_tests(setup, view, above).estimate, _test_component(setup, view, "tt").estimate
     value = signed_bias_amplification(top.value, 0.0, tt.value)
     divisor = np.where(np.isnan(value), np.nan, 2 * tt.value)
     inner = np.sort([top.low / divisor, top.high / divisor], axis=0)
-    normal = scipy.special.ndtri((1 + study.settings.confidence) / 2)  # it would reach as far as the further end
+    normal = scipy.special.ndtri((1 + setup.settings.confidence) / 2)  # it would reach as far as the further end
     variances = [
         (np.fmax(part.stimulus_high - part.value, part.value - part.stimulus_low) / normal) ** 2 for part in (top, tt)
     ]
-    covariance = stimulus_covariance(study, view, above, below)
+    covariance = stimulus_covariance(setup, view, above, below)
     intervals = [
         fieller_interval(
             float(x), float(2 * y), variance_numerator=float(v_x), variance_denominator=float(4 * v_y),
-            covariance=float(2 * v_xy), confidence=study.settings.confidence,
+            covariance=float(2 * v_xy), confidence=setup.settings.confidence,
         )
         for x, y, v_x, v_y, v_xy in zip(top.value, tt.value, *variances, covariance, strict=True)
     ]  # fmt: skip
     ends = [(found.low, found.high) if found.shape == "bounded" else (nan, nan) for found in intervals]
     low, high = np.array(ends).reshape(-1, 2).T
-    null = null_expectation(view.targets, lambda part: null_of_alpha(study, part), np.median)
+    null = null_expectation(view.targets, lambda part: null_of_alpha(setup, part), np.median)
     known = np.isfinite(inner)
     return Estimate(
         value=value,
@@ -148,25 +148,25 @@ def bias_amplification_estimate(study: LeaningStudy, view: EncoderView) -> Estim
     )
 
 
-def _test_component(study: LeaningStudy, view: EncoderView, component: str) -> ContrastTests:
-    return contrast_tests(study, view, pair_weights(study, (component,), *study.pair))
+def _test_component(setup: StudySetup, view: EncoderView, component: str) -> ContrastTests:
+    return contrast_tests(setup, view, pair_weights(setup, (component,), *setup.pair))
 
 
-def unstable_targets(study: LeaningStudy, view: EncoderView) -> np.ndarray:
+def unstable_targets(setup: StudySetup, view: EncoderView) -> np.ndarray:
     """Find the targets whose TT might be 0: its stimulus interval covers it, so α may be anything."""
-    numbers = _test_component(study, view, "tt").estimate
+    numbers = _test_component(setup, view, "tt").estimate
     return np.asarray((numbers.stimulus_low <= 0) & (numbers.stimulus_high >= 0))
 
 
-def null_of_delta(study: LeaningStudy, replicates: Replicates) -> np.ndarray:
+def null_of_delta(setup: StudySetup, replicates: Replicates) -> np.ndarray:
     """Draw δ as chance alone makes it: (draws × T)."""
-    parts = components(replicates.null, study.a, study.b)
+    parts = components(replicates.null, setup.a, setup.b)
     return np.asarray(diffusion_bias(parts[..., 0], parts[..., 3]))
 
 
-def null_of_alpha(study: LeaningStudy, replicates: Replicates) -> np.ndarray:
+def null_of_alpha(setup: StudySetup, replicates: Replicates) -> np.ndarray:
     """Draw α as chance alone makes it, infinite where TT is 0: (draws × T)."""
-    drawn = np.abs(signed_alpha(study, replicates.null))
+    drawn = np.abs(signed_alpha(setup, replicates.null))
     return np.where(np.isnan(drawn), np.inf, drawn)
 
 
@@ -179,48 +179,48 @@ def _flag_unstable(row: Score, unstable: bool) -> Score:
     return replace(row, flag="unstable" if unstable else "", reason=reason)
 
 
-def category_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+def category_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """Summarise MCAS by mean and standard deviation over each category and over all, also by stereotype group."""
     rows: list[Score] = []
-    leanings = _leanings(study, view)
-    for category, group, members in _selections(study):
+    leanings = _leanings(setup, view)
+    for category, group, members in _selections(setup):
         targets = _finite_members(leanings.drawn.point, members)
-        rows += _mean_and_std(study, view, leanings, targets, None, metric="category", category=category, group=group)
+        rows += _mean_and_std(setup, view, leanings, targets, None, metric="category", category=category, group=group)
     return rows
 
 
-def sign_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+def sign_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """Summarise the targets that measure positive (group a) and negative (b), as the MCAS paper's table 5.
 
     Targets picked by the sign of a measurement have a mean of that sign even where nothing leans: read it
     against its null, the mean of the targets of that sign by chance alone.
     """
     rows: list[Score] = []
-    leanings = _leanings(study, view)
+    leanings = _leanings(setup, view)
     values = leanings.drawn.point
-    for category, group, members in _selections(study):
+    for category, group, members in _selections(setup):
         if group:
             continue
-        for sign, name in ((1, study.design.a), (-1, study.design.b)):
+        for sign, name in ((1, setup.design.a), (-1, setup.design.b)):
             measured = _finite_members(values, members)
             targets = [t for t in measured if sign * values[t] > 0]
             fields = {"metric": "category_by_sign", "category": category, "group": name}
-            rows += _mean_and_std(study, view, leanings, targets, (sign, measured), **fields)
+            rows += _mean_and_std(setup, view, leanings, targets, (sign, measured), **fields)
     return rows
 
 
-def internal_bias_summary_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+def internal_bias_summary_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """Report min, max, mean and standard error of δ and α, by stereotype group and over all (the paper's table 4)."""
-    selections = [(group, members) for category, group, members in _selections(study) if category == "all"]
-    unstable = unstable_targets(study, view)
+    selections = [(group, members) for category, group, members in _selections(setup) if category == "all"]
+    unstable = unstable_targets(setup, view)
     rows: list[list[Score]] = [[] for _ in selections]
     for name in ("diffusion_bias", "bias_amplification"):  # one after the other: each holds replicates of all targets
-        quantity = _quantity(study, view, name)
+        quantity = _quantity(setup, view, name)
         for own, (group, members) in zip(rows, selections, strict=True):
             targets = _finite_members(quantity.signed.point, members)
             doubtful = unstable[targets] if name == "bias_amplification" else np.zeros(1, bool)
             flag = "unstable" if doubtful.any() else ""
-            for row in _statistic_rows(study, view, name, quantity, targets, flag=flag, group=group):
+            for row in _statistic_rows(setup, view, name, quantity, targets, flag=flag, group=group):
                 averaged = row.component.endswith(("_mean", "_standard_error"))
                 lost = replace(
                     row, value=nan, low=nan, high=nan, stimulus_low=nan, stimulus_high=nan, null=nan,
@@ -231,7 +231,7 @@ def internal_bias_summary_rows(study: LeaningStudy, view: EncoderView) -> list[S
 
 
 def _statistic_rows(
-    study: LeaningStudy,
+    setup: StudySetup,
     view: EncoderView,
     name: str,
     quantity: _Quantity,
@@ -241,13 +241,13 @@ def _statistic_rows(
     group: str,
 ) -> Iterator[Score]:
     for statistic in _STATISTICS:
-        numbers = _statistic_estimate(study, quantity, statistic, targets)
+        numbers = _statistic_estimate(setup, quantity, statistic, targets)
         if flag:  # replicates of TT cross 0, and their spread means nothing
             nothing = np.full_like(numbers.stimulus_low, np.nan)
             numbers = replace(numbers, stimulus_low=nothing, stimulus_high=nothing)
         alone = len(targets) == 1 and statistic.name == "standard_error"
         row = summary_row(
-            study, view, targets, numbers, metric="internal_bias_summary", component=f"{name}_{statistic.name}",
+            setup, view, targets, numbers, metric="internal_bias_summary", component=f"{name}_{statistic.name}",
             category="all", group=group, flag=flag,
         )  # fmt: skip
         if alone or (flag and not row.reason):
@@ -302,23 +302,23 @@ _STATISTICS = (
 )
 
 
-def _leanings(study: LeaningStudy, view: EncoderView) -> _Leanings:
+def _leanings(setup: StudySetup, view: EncoderView) -> _Leanings:
     def formula(tensor: np.ndarray) -> np.ndarray:
-        return composite(tensor, study.a, study.b)
+        return composite(tensor, setup.a, setup.b)
 
     null = all_targets(view.targets, lambda part: formula(part.null).astype(np.float64))
     return _Leanings(_apply(view, formula, lambda _: formula), null)
 
 
-def _quantity(study: LeaningStudy, view: EncoderView, name: str) -> _Quantity:
+def _quantity(setup: StudySetup, view: EncoderView, name: str) -> _Quantity:
     """Replicate δ or α of every target, with signs, and draw it as chance alone makes it."""
     if name == "diffusion_bias":
         signed = _apply(
-            view, lambda c: signed_delta(study, c), lambda part: lambda c: aligned_delta(study, part.point, c)
+            view, lambda c: signed_delta(setup, c), lambda part: lambda c: aligned_delta(setup, part.point, c)
         )
-        return _Quantity(signed, all_targets(view.targets, lambda part: null_of_delta(study, part)), np.mean)
-    signed = _apply(view, lambda c: signed_alpha(study, c), lambda _: lambda c: signed_alpha(study, c))
-    return _Quantity(signed, all_targets(view.targets, lambda part: null_of_alpha(study, part)), np.median)
+        return _Quantity(signed, all_targets(view.targets, lambda part: null_of_delta(setup, part)), np.mean)
+    signed = _apply(view, lambda c: signed_alpha(setup, c), lambda _: lambda c: signed_alpha(setup, c))
+    return _Quantity(signed, all_targets(view.targets, lambda part: null_of_alpha(setup, part)), np.median)
 
 
 def _apply(view: EncoderView, formula: Formula, drawn: Callable[[Replicates], Formula]) -> Replicates:
@@ -331,7 +331,7 @@ def _apply(view: EncoderView, formula: Formula, drawn: Callable[[Replicates], Fo
 
 
 def _statistic_estimate(
-    study: LeaningStudy, quantity: _Quantity, statistic: _Statistic, targets: Sequence[int]
+    setup: StudySetup, quantity: _Quantity, statistic: _Statistic, targets: Sequence[int]
 ) -> Estimate:
     if not targets:
         return bare(np.array(np.nan))
@@ -339,7 +339,7 @@ def _statistic_estimate(
         quantity.signed,
         lambda c: c[..., targets],
         statistic.bound,
-        study.settings.confidence,
+        setup.settings.confidence,
         value=lambda signed: statistic.of(np.abs(signed)),
     )
     with np.errstate(invalid="ignore"):  # a draw with TT = 0 has an infinite α, and its spread is no number
@@ -349,7 +349,7 @@ def _statistic_estimate(
 
 
 def _mean_and_std(
-    study: LeaningStudy,
+    setup: StudySetup,
     view: EncoderView,
     leanings: _Leanings,
     targets: Sequence[int],
@@ -358,28 +358,28 @@ def _mean_and_std(
 ) -> Iterator[Score]:
     if not targets:
         for component in ("mean", "std"):
-            yield summary_row(study, view, targets, bare(np.array(np.nan)), component=component, **fields)
+            yield summary_row(setup, view, targets, bare(np.array(np.nan)), component=component, **fields)
         return
     null = leanings.null
 
     def chosen(c: np.ndarray) -> np.ndarray:
         return c[..., targets]
 
-    mean = estimate(leanings.drawn, lambda c: np.asarray(chosen(c).mean(axis=-1)), study.settings.confidence)
+    mean = estimate(leanings.drawn, lambda c: np.asarray(chosen(c).mean(axis=-1)), setup.settings.confidence)
     std = estimate_norm(
         leanings.drawn,
         lambda c: chosen(c) - chosen(c).mean(axis=-1, keepdims=True),
         lambda x: np.asarray(np.sqrt(np.square(x).sum(axis=-1) / (len(targets) - STD_DDOF))),
-        study.settings.confidence,
+        setup.settings.confidence,
     )
     if by_sign is None:
         std = replace(std, null=null[:, targets].std(axis=-1, ddof=STD_DDOF).mean())
     else:
         mean, std = _with_signed_null(mean, std, null[:, by_sign[1]], by_sign[0])
-    yield summary_row(study, view, targets, mean, component="mean", **fields)
+    yield summary_row(setup, view, targets, mean, component="mean", **fields)
     if len(targets) == 1:
         std, fields = bare(np.array(np.nan)), {**fields, "reason": ONE_TARGET}
-    yield summary_row(study, view, targets, std, component="std", **fields)
+    yield summary_row(setup, view, targets, std, component="std", **fields)
 
 
 def _with_signed_null(mean: Estimate, std: Estimate, null: np.ndarray, sign: int) -> tuple[Estimate, Estimate]:
@@ -394,9 +394,9 @@ def _with_signed_null(mean: Estimate, std: Estimate, null: np.ndarray, sign: int
     return replace(mean, null=means.mean()), replace(std, null=np.sqrt(variances).mean())
 
 
-def _selections(study: LeaningStudy) -> Iterator[tuple[str, str, list[int]]]:
+def _selections(setup: StudySetup) -> Iterator[tuple[str, str, list[int]]]:
     """List (category or "all", stereotype group or "", targets), leaving out what is empty by design."""
-    targets = study.design.targets
+    targets = setup.design.targets
     groups = dict.fromkeys(target.stereotype for target in targets if target.stereotype is not None)
     for category in (*dict.fromkeys(target.category for target in targets), "all"):
         for group in ("", *groups):

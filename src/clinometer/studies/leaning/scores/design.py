@@ -366,7 +366,7 @@ def wrong_product(axes: Mapping[str, Sequence[str]], cells: Mapping[str, Sequenc
 
 
 @dataclass(frozen=True)
-class DrawSettings:
+class ResamplingSettings:
     """How much is drawn, from which seed; images from ``image_seed`` where it is given.
 
     ``store`` makes what replicates wait in: memory, unless a caller has a file for them.
@@ -391,7 +391,7 @@ class DrawSettings:
 
 def check_settings(
     n_resamples: int, n_permutations: int, seed: int, confidence: float, store: Callable[[], ArrayStore] = InMemory
-) -> DrawSettings:
+) -> ResamplingSettings:
     """Check settings before anything is drawn by them.
 
     Raises
@@ -408,16 +408,16 @@ def check_settings(
         )
     if seed < 0:
         raise InvalidInputError.out_of_range(f"expected 0 or more, found {seed}", field="seed")
-    return DrawSettings(n_resamples, n_permutations, seed, confidence, store=store)
+    return ResamplingSettings(n_resamples, n_permutations, seed, confidence, store=store)
 
 
 @dataclass(frozen=True)
-class LeaningStudy:
+class StudySetup:
     """What all parts of a study share: design, counts and settings."""
 
     design: Design
     layout: Layout
-    settings: DrawSettings
+    settings: ResamplingSettings
 
     @property
     def a(self) -> int:

@@ -51,10 +51,10 @@ from clinometer.studies.leaning.scores.contrasts import (
 )
 from clinometer.studies.leaning.scores.design import (
     Design,
-    DrawSettings,
     EncoderEmbeddings,
     Layout,
-    LeaningStudy,
+    ResamplingSettings,
+    StudySetup,
     layout_of,
 )
 from clinometer.studies.leaning.scores.encoder_check import checks_of, withheld_by_level
@@ -126,7 +126,7 @@ def measured_runs(
     first: Sequence[EncoderEmbeddings],
     second: Sequence[EncoderEmbeddings],
     design: Design,
-    settings: DrawSettings,
+    settings: ResamplingSettings,
     paired: bool,
     *,
     linear: bool = False,
@@ -137,12 +137,12 @@ def measured_runs(
     """
     views = linear_views if linear or design.axes else views_of
     studies = [
-        LeaningStudy(design, layout_of(run, design), replace(settings, image_seed=image_seed))
+        StudySetup(design, layout_of(run, design), replace(settings, image_seed=image_seed))
         for run, image_seed in zip((first, second), image_seeds(settings.seed, paired=paired), strict=True)
     ]
     return [
-        (study, {view.encoder: view for view in views(run, study)})
-        for run, study in zip((first, second), studies, strict=True)
+        (setup, {view.encoder: view for view in views(run, setup)})
+        for run, setup in zip((first, second), studies, strict=True)
     ]
 
 
@@ -156,7 +156,7 @@ class _Compared:
     absent : what is missing of either run, where verdicts have to hold whatever it shows.
     """
 
-    studies: tuple[LeaningStudy, LeaningStudy]
+    studies: tuple[StudySetup, StudySetup]
     views: tuple[EncoderView, EncoderView]
     paired: bool
     margin: float | None
@@ -165,13 +165,13 @@ class _Compared:
     @cached_property
     def sizes(self) -> list[int]:
         """Images of each target, in the run that has fewer."""
-        first, second = (study.layout.target_sizes for study in self.studies)
+        first, second = (setup.layout.target_sizes for setup in self.studies)
         return [min(both) for both in zip(first, second, strict=True)]
 
     @cached_property
     def repeated(self) -> list[int]:
         """Pictures of each target that are another one again."""
-        layouts = [study.layout for study in self.studies[: 1 if self.paired else 2]]  # of pairs both tell of the pairs
+        layouts = [setup.layout for setup in self.studies[: 1 if self.paired else 2]]  # of pairs both tell of the pairs
         return [sum(layout.repeated(t) for layout in layouts) for t in self.studies[0].target_numbers]
 
     @cached_property
@@ -192,33 +192,33 @@ class _Compared:
         ``own`` : how the attribute images move it, of one that is held against the middles as well. ``filling`` : what
         is put in place of missing pictures. ``shift`` : how far it is moved, from 0 and from the middles.
         """
-        (study, other), (first, second) = self.studies, self.views
+        (setup, other), (first, second) = self.studies, self.views
         tests: ContrastTests | ContrastDifferences
         if self.paired:
-            tests = paired_tests(study, paired_difference(first, second), contrast.weights, filling[0], shift[0])
+            tests = paired_tests(setup, paired_difference(first, second), contrast.weights, filling[0], shift[0])
         else:
             tests = unpaired_differences(self.studies, self.views, contrast.weights, filling, shift[0])
-        of_rows = _row_fields(study, tests, self.margin, self.paired, shift)
+        of_rows = _row_fields(setup, tests, self.margin, self.paired, shift)
         if own is not None:
-            of_runs = [(study, first, own[0]), (other, second, own[1])]
+            of_runs = [(setup, first, own[0]), (other, second, own[1])]
             apart = differences_from_middle(of_runs, contrast.weights, filling, shift[1], paired=self.paired)
             reach = self.margin or 0.0
             around = min(margin_around_middle(view.poles, contrast.weights, reach) for view in self.views)
             around = nan if self.margin is None else around
-            of_rows = _with_middles(of_rows, apart, around, study.settings.confidence, shift)
+            of_rows = _with_middles(of_rows, apart, around, setup.settings.confidence, shift)
         imaged, nothing = contrast.weights[[II, ITA]].any(), [0] * len(self.sizes)
         missing = self.absent.pictures.of_targets if self.absent and imaged else nothing
         groups = [g for g in contrast.basis.groups if contrast.weights[[II, ITP], g].any()]
         of_groups = self.absent.pictures.of_groups if self.absent else Counter[str]()
-        n_attributes = sum(of_groups[study.design.groups[g]] for g in groups)
+        n_attributes = sum(of_groups[setup.design.groups[g]] for g in groups)
         repeated, batched = (counts if imaged else nothing for counts in (self.repeated, self.batched))
-        columns = zip(study.design.targets, self.sizes, missing, repeated, batched, of_rows, strict=True)
+        columns = zip(setup.design.targets, self.sizes, missing, repeated, batched, of_rows, strict=True)
         return [
             Score(
                 **{**contrast.names, "metric": METRIC}, concept=target.name, category=target.category,
                 encoder=first.encoder, n_target=n, n_repeated=n_repeated, n_batches=n_batches, n_missing=n_missing,
                 n_missing_attributes=n_attributes, **fields,
-                reason=_reason(study, contrast, fields["value"], fields["p"], n, paired=self.paired),
+                reason=_reason(setup, contrast, fields["value"], fields["p"], n, paired=self.paired),
             )
             for target, n, n_missing, n_repeated, n_batches, fields in columns
         ]  # fmt: skip
@@ -236,7 +236,7 @@ def contrast_differences(
     absent: Absent | None = None,
 ) -> Family:
     """Compare contrasts of every target between two runs, as one family; with verdicts where ``judged``."""
-    (study, first), (other, second) = ((study, views[encoder]) for study, views in measured)
+    (setup, first), (other, second) = ((setup, views[encoder]) for setup, views in measured)
     influences: list[Influences] = [
         (attribute_influences(first, contrast.weights), attribute_influences(second, contrast.weights))
         if judged and contrast.weights[[II, ITA]].any()
@@ -244,11 +244,11 @@ def contrast_differences(
         for contrast in contrasts
     ]
     fillings = [
-        absent.fillings((study, other), (first, second), contrast.weights, own) if absent else []
+        absent.fillings((setup, other), (first, second), contrast.weights, own) if absent else []
         for contrast, own in zip(contrasts, influences, strict=True)
     ]
     ways = min(map(len, fillings))
-    compared = _Compared((study, other), (first, second), paired, margin, absent if ways else None)
+    compared = _Compared((setup, other), (first, second), paired, margin, absent if ways else None)
     each_contrast = list(zip(contrasts, influences, strict=True))
     by_contrast = [compared.rows(contrast, own) for contrast, own in each_contrast]
     a, b = ([c.sides[i] for c, own in zip(contrasts, by_contrast, strict=True) for _ in own] for i in (0, 1))
@@ -304,19 +304,19 @@ def difference_family(
 
 
 def _row_fields(
-    study: LeaningStudy,
+    setup: StudySetup,
     tests: ContrastTests | ContrastDifferences,
     margin: float | None,
     paired: bool,
     shift: tuple[ArrayLike, ArrayLike],
 ) -> Iterator[dict[str, Any]]:
     """Yield for every target the difference, its intervals and p, and p of two one-sided tests within the margin."""
-    images, confidence = tests.images, study.settings.confidence
+    images, confidence = tests.images, setup.settings.confidence
     inner, outer = (of_no_width(own.interval(confidence), images, shift[0]) for own in (images, tests.stimulus))
     p = p_values(images)
     inside = np.full_like(p, nan) if margin is None else images.p_outside(margin)
     columns = {"value": images.value, "low": inner.low, "high": inner.high, "p": p, "p_equivalence": inside}
-    if not study.design.axes:
+    if not setup.design.axes:
         columns |= {
             "stimulus_low": np.fmin(inner.low, outer.low),
             "stimulus_high": np.fmax(inner.high, outer.high),
@@ -345,11 +345,11 @@ def _with_middles(
         }  # fmt: skip
 
 
-def _reason(study: LeaningStudy, contrast: Contrast, value: float, p: float, n: int, *, paired: bool) -> str:
+def _reason(setup: StudySetup, contrast: Contrast, value: float, p: float, n: int, *, paired: bool) -> str:
     """State what a row of a difference lacks."""
     if isfinite(value):
-        return NO_INTERVAL if not isfinite(p) else FIXED if study.design.axes else ""
-    if study.design.axes:
+        return NO_INTERVAL if not isfinite(p) else FIXED if setup.design.axes else ""
+    if setup.design.axes:
         return NO_NUMBER
     if not n and {"ii", "ita"} & set(contrast.basis.modalities):
         return "no image of it that both runs drew" if paired else "no image of it in one of the runs"
@@ -395,7 +395,7 @@ def compare_intersections(
     """
     pairs = (first, second) if paired else None
     first, second, lost = make_comparable(first, second, design, paired=paired)
-    settings = DrawSettings(1, 0, 0, confidence)
+    settings = ResamplingSettings(1, 0, 0, confidence)
     absent = absent_pictures(missing, (first, second), design, settings, pairs)
     measured = measured_runs(first, second, design, settings, paired)
     families = []

@@ -44,7 +44,7 @@ from clinometer.stats.permutation import (
 )
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.cosines import by_view
-from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, LeaningStudy, unit_rows
+from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, StudySetup, unit_rows
 from clinometer.studies.leaning.scores.rows import FIXED
 from clinometer.studies.leaning.scores.views import EncoderView, count_nearest
 
@@ -410,20 +410,20 @@ def reader_rows(checks: Sequence[LevelCheck], confidence: float) -> list[Score]:
     return rows
 
 
-def corrected_rows(study: LeaningStudy, shares: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[Score]:
+def corrected_rows(setup: StudySetup, shares: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[Score]:
     """Correct the share of every target for misreading: beside each row ``share``, of the same view.
 
     :func:`clinometer.stats.confusion.corrected_share`; the attribute images (``n_a``, ``n_b``) tell how often
     the view misreads.
     """
     return [
-        _correct_share(study, row, checks[row.encoder])
+        _correct_share(setup, row, checks[row.encoder])
         for row in shares
         if (row.metric, row.component) == ("share", "share")
     ]
 
 
-def _correct_share(study: LeaningStudy, row: Score, check: ReaderCheck) -> Score:
+def _correct_share(setup: StudySetup, row: Score, check: ReaderCheck) -> Score:
     reading = check.reading
     blank = replace(
         row, component="corrected_share", value=float("nan"), low=float("nan"), high=float("nan"), flag="",
@@ -433,11 +433,11 @@ def _correct_share(study: LeaningStudy, row: Score, check: ReaderCheck) -> Score
     if not isfinite(row.value) or check.basis != "words":
         return blank if not isfinite(row.value) else replace(blank, reason="the encoder reads no text")
     count = round(row.value * row.n_target)
-    share = corrected_share(count, row.n_target, reading, study.settings.confidence)
+    share = corrected_share(count, row.n_target, reading, setup.settings.confidence)
     if share.reason:
         return replace(blank, reason=f"attribute images: {share.reason}")
     if row.n_batches:  # as much wider as the share itself is
-        alone = wilson_interval(count, row.n_target, study.settings.confidence)
+        alone = wilson_interval(count, row.n_target, setup.settings.confidence)
         wider = max((row.high - row.low) / (alone.high - alone.low), 1.0)
         low, high = (share.value + wider * (end - share.value) for end in (share.low, share.high))
         share = replace(share, low=max(low, 0.0), high=min(high, 1.0))
@@ -447,19 +447,19 @@ def _correct_share(study: LeaningStudy, row: Score, check: ReaderCheck) -> Score
     if not row.n_missing:
         return corrected
     n = row.n_target + row.n_missing
-    least, most = (corrected_share(count + more, n, reading, study.settings.confidence) for more in (0, row.n_missing))
+    least, most = (corrected_share(count + more, n, reading, setup.settings.confidence) for more in (0, row.n_missing))
     return replace(corrected, bound_low=min(share.low, least.low), bound_high=max(share.high, most.high))
 
 
-def confusion_rows(study: LeaningStudy, views: Sequence[EncoderView]) -> list[Score]:
+def confusion_rows(setup: StudySetup, views: Sequence[EncoderView]) -> list[Score]:
     """Report for every view the share of each group's images that are read as each group."""
-    groups, rows = study.design.groups, []
+    groups, rows = setup.design.groups, []
     for view in views:
         for drawn, images in zip(groups, view.own, strict=True):
-            counts = count_nearest(images, study.everyone)
+            counts = count_nearest(images, setup.everyone)
             for read, count in zip(groups, counts.tolist(), strict=True):
                 n = int(counts.sum())
-                share = wilson_interval(count, n, study.settings.confidence)
+                share = wilson_interval(count, n, setup.settings.confidence)
                 rows.append(Score(
                     metric=READER, component="confusion", group=drawn, setting=f"read as {read}", encoder=view.encoder,
                     value=share.value, low=share.low, high=share.high, null=1 / len(groups), n_target=n,

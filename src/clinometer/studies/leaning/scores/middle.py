@@ -77,7 +77,7 @@ from clinometer.studies.leaning.scores.contrasts import (
     item_values,
     paired_difference,
 )
-from clinometer.studies.leaning.scores.design import LeaningStudy
+from clinometer.studies.leaning.scores.design import StudySetup
 from clinometer.studies.leaning.scores.views import EncoderView
 
 MOST_UNBALANCED = 1 / 8
@@ -140,11 +140,11 @@ def attribute_influences(view: EncoderView, weights: np.ndarray) -> ItemValues:
 
 
 def from_middle(
-    study: LeaningStudy, view: EncoderView, weights: np.ndarray, images: BoundedMeans, influences: ItemValues
+    setup: StudySetup, view: EncoderView, weights: np.ndarray, images: BoundedMeans, influences: ItemValues
 ) -> BoundedMeans:
     """Test θ = m of every target, from the test of θ = 0 over the same images."""
     size = len(images.samples)
-    variances, freedom = group_variances(study.layout, influences, size, images=True)
+    variances, freedom = group_variances(setup.layout, influences, size, images=True)
     return replace(
         images,
         offset=images.offset - middles_of(view, weights),
@@ -154,7 +154,7 @@ def from_middle(
 
 
 def differences_from_middle(
-    runs: Sequence[tuple[LeaningStudy, EncoderView, ItemValues]],
+    runs: Sequence[tuple[StudySetup, EncoderView, ItemValues]],
     weights: np.ndarray,
     fillings: Sequence[Filling],
     shift: ArrayLike,
@@ -166,15 +166,15 @@ def differences_from_middle(
     Two runs may differ because their groups' own pictures do, and not their concepts'. Of pairs, influences of
     attribute images are subtracted as partners, too; otherwise each run has its own variance.
     """
-    (study, first, own), (_, second, other) = runs
+    (setup, first, own), (_, second, other) = runs
     size = len(first.image_cosines)
     if paired:
         apart, middle = (
             paired_difference(first, second),
             middle_of(second.poles, weights) - middle_of(first.poles, weights),
         )
-        variances, freedom = group_variances(study.layout, item_differences(own, other), size, images=True)
-        tests = difference_contrast(study, apart, weights, moderated=False, filling=fillings[0])
+        variances, freedom = group_variances(setup.layout, item_differences(own, other), size, images=True)
+        tests = difference_contrast(setup, apart, weights, moderated=False, filling=fillings[0])
         return tests.with_only(variances.sum(axis=1), freedom).moved(np.asarray(shift) - middle)
     of_runs = list[MeanTests]()
     for (run, view, influences), filling in zip(runs, fillings, strict=True):
@@ -184,12 +184,12 @@ def differences_from_middle(
     return difference_tests(of_runs[0], of_runs[1].moved(shift))
 
 
-def middle_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> ContrastTests:
+def middle_tests(setup: StudySetup, view: EncoderView, weights: np.ndarray) -> ContrastTests:
     """Estimate m, with its intervals over the groups' own images, and over words and encoders too: (1,)."""
-    own, mixture, layout = np.concatenate(view.own), mixture_of(weights), study.layout
+    own, mixture, layout = np.concatenate(view.own), mixture_of(weights), setup.layout
     to_middle, scores = _to_middle(own[:, 0], mixture), image_scores(own, weights)
     of_images = [
-        (weights[II, g] * to_middle + mixture[g] * scores)[None] if mixture[g] else None for g in study.everyone
+        (weights[II, g] * to_middle + mixture[g] * scores)[None] if mixture[g] else None for g in setup.everyone
     ]
     of_words = item_values(_to_middle(view.own_words.T, mixture)[None, None], weights[[ITA]])
     variances, freedom = group_variances(layout, of_images, 1, images=True)
@@ -201,7 +201,7 @@ def middle_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) ->
     if len(by_encoder) > 1:
         variance = np.array([by_encoder.var(ddof=1) / len(by_encoder)])
         stimulus = stimulus.with_other(variance, len(by_encoder) - 1)
-    return ContrastTests(tests, stimulus, study.settings.confidence)
+    return ContrastTests(tests, stimulus, setup.settings.confidence)
 
 
 def _to_middle(cosines: np.ndarray, mixture: np.ndarray) -> np.ndarray:

@@ -21,14 +21,14 @@ from clinometer.studies.leaning.scores.contrasts import (
 )
 from clinometer.studies.leaning.scores.design import (
     Design,
-    DrawSettings,
     EncoderEmbeddings,
-    LeaningStudy,
+    ResamplingSettings,
+    StudySetup,
     layout_of,
 )
 from clinometer.studies.leaning.scores.views import EncoderView, linear_views
 
-Run = tuple[LeaningStudy, dict[str, EncoderView]]
+Run = tuple[StudySetup, dict[str, EncoderView]]
 """A run of a comparison: its study and its views by encoder."""
 
 Influences = tuple[ItemValues, ItemValues] | None
@@ -109,18 +109,18 @@ class Absent:
 
     def drawn_shift(self, which: int, run: Run, encoder: str, weights: np.ndarray) -> np.ndarray:
         """Measure how far the mean over all of a run's pictures, as drawn, lies from that over different ones: (T,)."""
-        study, views = run
+        setup, views = run
         scores = [image_scores(cosines, weights) for cosines in views[encoder].each_image]
         if not weights[[II, ITA]].any():
             return np.zeros(len(scores))
         if not self.drawn:
-            return np.array([study.layout.drawn_shift(t, x) for t, x in enumerate(scores)])
+            return np.array([setup.layout.drawn_shift(t, x) for t, x in enumerate(scores)])
         drawn = [image_scores(cosines, weights) for cosines in self.drawn[which][encoder].image_cosines]
         return np.array([y.mean() - x.mean() if len(x) else 0.0 for x, y in zip(scores, drawn, strict=True)])
 
     def fillings(
         self,
-        studies: tuple[LeaningStudy, LeaningStudy],
+        studies: tuple[StudySetup, StudySetup],
         views: tuple[EncoderView, EncoderView],
         weights: np.ndarray,
         influences: Influences,
@@ -147,7 +147,7 @@ class Absent:
 
     def _shifts(
         self,
-        studies: tuple[LeaningStudy, LeaningStudy],
+        studies: tuple[StudySetup, StudySetup],
         views: tuple[EncoderView, EncoderView],
         weights: np.ndarray,
         values: Sequence[ItemValues | None],
@@ -155,21 +155,21 @@ class Absent:
         """Find how far missing attribute images may move the differences down, and up."""
         runs = zip(studies, views, self.pictures.attributes, values, strict=True)
         (low, high), (lower, higher) = (
-            attribute_shifts(study, view, weights, lost, own) for study, view, lost, own in runs
+            attribute_shifts(setup, view, weights, lost, own) for setup, view, lost, own in runs
         )
         return [lower - high, higher - low]
 
     def magnitudes(self, which: int, measured: Run, value: np.ndarray) -> np.ndarray:
         """Find the least and the largest |image part| of each target that a run may have, (2 × T)."""
-        study, view = measured[0], measured[1]["mean"]
-        weights = pair_weights(study, COMPONENTS[IMAGE_PART], *study.pair)
+        setup, view = measured[0], measured[1]["mean"]
+        weights = pair_weights(setup, COMPONENTS[IMAGE_PART], *setup.pair)
         bounds, missing = image_bounds(view, weights), np.array(self.pictures.counts[which])
         alone = [image_scores(x, weights) for x in self.alone[which]["mean"].image_cosines] if self.alone else []
         sums, more = [x.sum() for x in alone] or 0.0, [len(x) for x in alone] or 0
-        n = np.array(study.layout.target_sizes)
+        n = np.array(setup.layout.target_sizes)
         known, total = n * value + sums, n + more + missing
         ends = (known[:, None] + missing[:, None] * bounds) / total[:, None]
-        ends = ends + attribute_shifts(study, view, weights, self.pictures.attributes[which]).T
+        ends = ends + attribute_shifts(setup, view, weights, self.pictures.attributes[which]).T
         size = np.abs(ends)
         return np.stack([np.where(ends[:, 0] * ends[:, 1] <= 0, 0.0, size.min(axis=1)), size.max(axis=1)])
 
@@ -178,7 +178,7 @@ def absent_pictures(
     missing: MissingPictures | None,
     runs: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
     design: Design,
-    settings: DrawSettings,
+    settings: ResamplingSettings,
     pairs: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]] | None,
 ) -> Absent | None:
     """Show what is missing, or there twice, to the encoders; None where nothing is.
@@ -191,8 +191,8 @@ def absent_pictures(
         return None
 
     def seen(runs: Sequence[Sequence[EncoderEmbeddings]]) -> list[dict[str, EncoderView]]:
-        studies = [LeaningStudy(design, layout_of(run, design), settings) for run in runs]
-        views = [linear_views(run, study) for run, study in zip(runs, studies, strict=True)]
+        studies = [StudySetup(design, layout_of(run, design), settings) for run in runs]
+        views = [linear_views(run, setup) for run, setup in zip(runs, studies, strict=True)]
         return [{view.encoder: view for view in of_run} for of_run in views]
 
     alone = [] if missing.alone is None else seen([missing.alone_in(run, which) for which, run in enumerate(runs)])

@@ -31,10 +31,10 @@ from clinometer.stats.power import (
 from clinometer.studies.leaning.scores.contrasts import ContrastTests, contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.design import (
     Design,
-    DrawSettings,
     EncoderEmbeddings,
     Layout,
-    LeaningStudy,
+    ResamplingSettings,
+    StudySetup,
     layout_of,
 )
 from clinometer.studies.leaning.scores.middle import attribute_influences, from_middle, margin_around_middle
@@ -120,13 +120,13 @@ def image_part_zeros(
 
     Nothing where a group has no images to bound what one may score.
     """
-    study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, 0.95))
-    view = linear_views(encoders, study)[0]
-    weights = pair_weights(study, COMPONENTS[IMAGE_PART], *study.pair)
-    images = contrast_tests(study, view, weights).images
+    setup = StudySetup(design, layout, ResamplingSettings(1, 0, 0, 0.95))
+    view = linear_views(encoders, setup)[0]
+    weights = pair_weights(setup, COMPONENTS[IMAGE_PART], *setup.pair)
+    images = contrast_tests(setup, view, weights).images
     if not isinstance(images, BoundedMeans):
         return [], None
-    apart = from_middle(study, view, weights, images, attribute_influences(view, weights))
+    apart = from_middle(setup, view, weights, images, attribute_influences(view, weights))
     return [images, apart], margins_of(view, [weights], design.margin)
 
 

@@ -22,7 +22,7 @@ from clinometer.studies.leaning.scores.cosines import (
     estimate_norm,
     null_expectation,
 )
-from clinometer.studies.leaning.scores.design import LeaningStudy
+from clinometer.studies.leaning.scores.design import StudySetup
 from clinometer.studies.leaning.scores.rows import (
     MIDDLE,
     Basis,
@@ -42,83 +42,83 @@ WIDE = "those of similarity and MCAS leave every direction open"
 NO_DIRECTION = f"too few images for an interval: {WIDE}"
 
 
-def xmcas_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+def xmcas_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """Report similarity to the third group, angle and distance of every target; the offset k once."""
-    if study.design.third is None or view.groups is None:
+    if setup.design.third is None or view.groups is None:
         return []
-    third = study.design.index(study.design.third)
-    basis = Basis(MODALITIES, (*study.pair, third))
-    nearness = np.zeros((len(MODALITIES), len(study.design.groups)))
+    third = setup.design.index(setup.design.third)
+    basis = Basis(MODALITIES, (*setup.pair, third))
+    nearness = np.zeros((len(MODALITIES), len(setup.design.groups)))
     nearness[:, third] = 1 / len(MODALITIES)
-    mcas = contrast_tests(study, view, pair_weights(study, MODALITIES, *study.pair)).estimate
-    similarity = contrast_tests(study, view, nearness).estimate
-    k = estimate(view.groups, lambda c: offset(study, c), study.settings.confidence)
+    mcas = contrast_tests(setup, view, pair_weights(setup, MODALITIES, *setup.pair)).estimate
+    similarity = contrast_tests(setup, view, nearness).estimate
+    k = estimate(view.groups, lambda c: offset(setup, c), setup.settings.confidence)
     angle, distance = place(mcas, similarity, k)
 
     def distance_by_chance(part: Replicates) -> np.ndarray:
-        leaning = composite(part.null, study.a, study.b)
-        return np.hypot(_similarity(study, part.null) - CENTROID[0], leaning - CENTROID[1])
+        leaning = composite(part.null, setup.a, setup.b)
+        return np.hypot(_similarity(setup, part.null) - CENTROID[0], leaning - CENTROID[1])
 
     null = null_expectation(view.targets, distance_by_chance, np.mean)
     numbers = {"similarity": similarity, "angle": angle, "distance": replace(distance, null=null)}
     rows = [
-        target_row(study, view, t, basis, estimates, metric="xmcas", component=component)
+        target_row(setup, view, t, basis, estimates, metric="xmcas", component=component)
         for component, estimates in numbers.items()
-        for t in study.target_numbers
+        for t in setup.target_numbers
     ]
     return [
         *(_explained_angle(row) for row in rows),
-        _group_row(study, view, k, (), metric="xmcas", component="offset"),
+        _group_row(setup, view, k, (), metric="xmcas", component="offset"),
     ]
 
 
-def xmcas_group_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+def xmcas_group_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """Report each attribute prompt (``concept``) and each group (no concept) as a target on the plane.
 
     No image is compared with itself; see :func:`clinometer.studies.leaning.scores.cosines.group_cosines`. A group
     stands at the mean of its prompts. A place has no null: the groups are what defines the plane.
     """
-    if study.design.third is None or view.groups is None:
+    if setup.design.third is None or view.groups is None:
         return []
-    confidence = study.settings.confidence
+    confidence = setup.settings.confidence
     numbers = {
-        "mcas": estimate(view.groups, lambda c: _over_groups(study, composite(c, study.a, study.b)), confidence),
-        "similarity": estimate(view.groups, lambda c: _over_groups(study, _similarity(study, c)), confidence),
+        "mcas": estimate(view.groups, lambda c: _over_groups(setup, composite(c, setup.a, setup.b)), confidence),
+        "similarity": estimate(view.groups, lambda c: _over_groups(setup, _similarity(setup, c)), confidence),
     }
-    k = estimate(view.groups, lambda c: offset(study, c), confidence)
+    k = estimate(view.groups, lambda c: offset(setup, c), confidence)
     numbers["angle"], numbers["distance"] = place(numbers["mcas"], numbers["similarity"], k)
     places = []  # of each prompt its text, or its place in its group; and the group
-    for group, sizes in zip(study.design.groups, study.layout.prompt_sizes, strict=True):
-        texts = study.design.prompts.get(group) or [f"{group} {i + 1}" for i in range(len(sizes))]
+    for group, sizes in zip(setup.design.groups, setup.layout.prompt_sizes, strict=True):
+        texts = setup.design.prompts.get(group) or [f"{group} {i + 1}" for i in range(len(sizes))]
         places += [(text, group) for text in texts]
-    places += [("", group) for group in study.design.groups]
+    places += [("", group) for group in setup.design.groups]
     return [
-        _group_row(study, view, estimates, i, metric="xmcas_group", component=component, concept=name, group=group)
+        _group_row(setup, view, estimates, i, metric="xmcas_group", component=component, concept=name, group=group)
         for component, estimates in numbers.items()
         for i, (name, group) in enumerate(places)
     ]
 
 
-def plane_middle_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+def plane_middle_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """Report where equal parts of all groups' own items lie on the plane, beside (1/3, 0): ``setting`` ``plane``.
 
     The mean of the groups' places: their prompts' images and texts as targets, as in :func:`xmcas_group_rows`.
     """
-    if study.design.third is None or view.groups is None:
+    if setup.design.third is None or view.groups is None:
         return []
-    confidence, n_groups = study.settings.confidence, len(study.everyone)
+    confidence, n_groups = setup.settings.confidence, len(setup.everyone)
 
     def fair(values: np.ndarray) -> np.ndarray:
-        return np.asarray(_over_groups(study, values)[..., -n_groups:].mean(axis=-1))
+        return np.asarray(_over_groups(setup, values)[..., -n_groups:].mean(axis=-1))
 
     numbers = {
-        "mcas": estimate(view.groups, lambda c: fair(composite(c, study.a, study.b)), confidence),
-        "similarity": estimate(view.groups, lambda c: fair(_similarity(study, c)), confidence),
+        "mcas": estimate(view.groups, lambda c: fair(composite(c, setup.a, setup.b)), confidence),
+        "similarity": estimate(view.groups, lambda c: fair(_similarity(setup, c)), confidence),
     }
-    k = estimate(view.groups, lambda c: offset(study, c), confidence)
+    k = estimate(view.groups, lambda c: offset(setup, c), confidence)
     numbers["angle"], _ = place(numbers["mcas"], numbers["similarity"], k)
     return [
-        replace(_group_row(study, view, estimates, (), metric=MIDDLE, component=component), setting="plane")
+        replace(_group_row(setup, view, estimates, (), metric=MIDDLE, component=component), setting="plane")
         for component, estimates in numbers.items()
     ]
 
@@ -151,26 +151,26 @@ def place(mcas: Estimate, similarity: Estimate, k: Estimate) -> tuple[Estimate, 
     )
 
 
-def offset(study: LeaningStudy, groups: np.ndarray) -> np.ndarray:
+def offset(setup: StudySetup, groups: np.ndarray) -> np.ndarray:
     """Compute ``k = −mean over the third group's prompts of MCAS(prompt as target)``, replicate by replicate."""
-    third = study.design.index(str(study.design.third))
-    own = np.array(study.layout.prompt_groups) == third
-    return np.asarray(-composite(groups, study.a, study.b)[..., own].mean(axis=-1))
+    third = setup.design.index(str(setup.design.third))
+    own = np.array(setup.layout.prompt_groups) == third
+    return np.asarray(-composite(groups, setup.a, setup.b)[..., own].mean(axis=-1))
 
 
-def _similarity(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
-    return group_similarity(tensor)[..., study.design.index(str(study.design.third))]
+def _similarity(setup: StudySetup, tensor: np.ndarray) -> np.ndarray:
+    return group_similarity(tensor)[..., setup.design.index(str(setup.design.third))]
 
 
-def _over_groups(study: LeaningStudy, values: np.ndarray) -> np.ndarray:
+def _over_groups(setup: StudySetup, values: np.ndarray) -> np.ndarray:
     """Follow the values of the prompts (… × prompts) by the mean over each group's prompts."""
-    owners = np.array(study.layout.prompt_groups)
-    means = [values[..., owners == g].mean(axis=-1, keepdims=True) for g in study.everyone]
+    owners = np.array(setup.layout.prompt_groups)
+    means = [values[..., owners == g].mean(axis=-1, keepdims=True) for g in setup.everyone]
     return np.concatenate([values, *means], axis=-1)
 
 
 def _group_row(
-    study: LeaningStudy,
+    setup: StudySetup,
     view: EncoderView,
     numbers: Estimate,
     index: int | tuple[()],
@@ -183,18 +183,18 @@ def _group_row(
     names = ("value", "low", "high", "stimulus_low", "stimulus_high", "null")
     single = Estimate(*(np.asarray(getattr(numbers, name)[index]) for name in names))
     row = summary_row(
-        study, view, (), single, metric=metric, component=component, concept=concept, group=group, reason="-"
+        setup, view, (), single, metric=metric, component=component, concept=concept, group=group, reason="-"
     )
-    basis = Basis(MODALITIES, (*study.pair, study.design.index(str(study.design.third))))
+    basis = Basis(MODALITIES, (*setup.pair, setup.design.index(str(setup.design.third))))
     reason, is_angle = "", row.component == "angle"
     if not isfinite(row.value):
-        reason = value_reason(study.layout, view.reads_text, None, basis)
+        reason = value_reason(setup.layout, view.reads_text, None, basis)
         reason = reason or "a prompt of a group has fewer than two images, or its text was not given"
     elif not isfinite(row.low):
-        reason = interval_reason(study.layout, None, basis)
+        reason = interval_reason(setup.layout, None, basis)
         reason = reason or (NO_DIRECTION if is_angle else "no interval: a prompt has one image")
     elif not isfinite(row.stimulus_low):
-        reason = stimulus_reason(study.layout, basis) or (f"no stimulus interval: {WIDE}" if is_angle else "")
+        reason = stimulus_reason(setup.layout, basis) or (f"no stimulus interval: {WIDE}" if is_angle else "")
     return replace(row, reason=reason)
 
 
@@ -218,29 +218,29 @@ def profile(tensor: np.ndarray) -> np.ndarray:
     return np.asarray(similarity - similarity.mean(axis=-1, keepdims=True))
 
 
-def profile_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+def profile_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """Report every target's profile, its length, and ``4 (c_g − c_h)``, the MCAS of every pair of groups.
 
     Groups and pairs are tested over images, each kind of row a family over the targets. A group's verdict names it
     where a target is nearer to it than to the groups on average, and ``OTHERS`` where it is farther. Of encoders that
     read no text c is of images alone, and a pair's number is its II.
     """
-    of_groups, of_pairs = profile_contrasts(study, view)
+    of_groups, of_pairs = profile_contrasts(setup, view)
     families = []
-    for contrasts, kind, margin in ((of_groups, "groups", None), (of_pairs, "pairs", study.design.margin)):
-        name = f"profile: {kind} over {len(contrasts) * len(study.target_numbers)} tests"
-        families.append(contrast_family(study, view, contrasts, name, margin=margin, judged=True))
-    return [*families[0], *families[1], *_norm_rows(study, view, families[1], len(of_pairs))]
+    for contrasts, kind, margin in ((of_groups, "groups", None), (of_pairs, "pairs", setup.design.margin)):
+        name = f"profile: {kind} over {len(contrasts) * len(setup.target_numbers)} tests"
+        families.append(contrast_family(setup, view, contrasts, name, margin=margin, judged=True))
+    return [*families[0], *families[1], *_norm_rows(setup, view, families[1], len(of_pairs))]
 
 
-def profile_contrasts(study: LeaningStudy, view: EncoderView) -> tuple[list[Contrast], list[Contrast]]:
+def profile_contrasts(setup: StudySetup, view: EncoderView) -> tuple[list[Contrast], list[Contrast]]:
     """List the questions of every group against the mean of all, and of every pair."""
-    groups, pairs = study.design.groups, list(combinations(study.everyone, 2))
+    groups, pairs = setup.design.groups, list(combinations(setup.everyone, 2))
     deviations, modalities = np.eye(len(groups)) - 1 / len(groups), MODALITIES if view.reads_text else ("ii",)
     of_groups = [
         Contrast(
             contrast_weights(modalities, deviations[g] / len(modalities)),
-            Basis(modalities, study.everyone),
+            Basis(modalities, setup.everyone),
             {"metric": "profile", "component": "association", "group": name},
             (name, OTHERS),
         )
@@ -248,7 +248,7 @@ def profile_contrasts(study: LeaningStudy, view: EncoderView) -> tuple[list[Cont
     ]
     of_pairs = [
         Contrast(
-            pair_weights(study, modalities, g, h),
+            pair_weights(setup, modalities, g, h),
             Basis(modalities, (g, h)),
             {"metric": "profile", "component": f"{groups[g]}-{groups[h]}"},
             (groups[g], groups[h]),
@@ -258,13 +258,13 @@ def profile_contrasts(study: LeaningStudy, view: EncoderView) -> tuple[list[Cont
     return of_groups, of_pairs
 
 
-def profile_middle_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+def profile_middle_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """Report where equal parts of the groups' own images lie: of all groups in the profile, of two between them."""
-    of_groups, of_pairs = profile_contrasts(study, view)
-    return middle_rows(study, view, [*of_groups, *of_pairs])
+    of_groups, of_pairs = profile_contrasts(setup, view)
+    return middle_rows(setup, view, [*of_groups, *of_pairs])
 
 
-def _norm_rows(study: LeaningStudy, view: EncoderView, pairs: Sequence[Score], n_pairs: int) -> list[Score]:
+def _norm_rows(setup: StudySetup, view: EncoderView, pairs: Sequence[Score], n_pairs: int) -> list[Score]:
     """Report ‖profile‖: 0 only if all groups are as near, so it is tested by its pairs, corrected for their number.
 
     ::
@@ -279,18 +279,18 @@ def _norm_rows(study: LeaningStudy, view: EncoderView, pairs: Sequence[Score], n
         return profile(tensor if view.reads_text else np.repeat(tensor[..., :1, :], len(MODALITIES), axis=-2))
 
     def of(part: Replicates) -> Estimate:
-        numbers = estimate_norm(part, own_profile, norm, study.settings.confidence)
+        numbers = estimate_norm(part, own_profile, norm, setup.settings.confidence)
         return replace(numbers, null=norm(own_profile(part.null)).astype(np.float64).mean(axis=0))
 
-    numbers, basis = each_target(view.targets, of), Basis(MODALITIES if view.reads_text else ("ii",), study.everyone)
+    numbers, basis = each_target(view.targets, of), Basis(MODALITIES if view.reads_text else ("ii",), setup.everyone)
     p_zero = [row.p_zero if isfinite(row.middle) else row.p for row in pairs]
     least = np.reshape(p_zero, (n_pairs, -1)).min(axis=0)
     fields = {"p": np.minimum(1.0, n_pairs * least), "test": f"the smallest p of its {n_pairs} pairs, Bonferroni"}
     rows = [
         target_row(
-            study, view, t, basis, numbers, metric="profile", component="norm",
+            setup, view, t, basis, numbers, metric="profile", component="norm",
             **at_target(fields, t),
         )
-        for t in study.target_numbers
+        for t in setup.target_numbers
     ]  # fmt: skip
     return corrected(rows, f"profile: norm over {len(rows)} targets")

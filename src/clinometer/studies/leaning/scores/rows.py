@@ -22,7 +22,7 @@ from clinometer.studies.leaning.scores.contrasts import (
     filled_tests,
 )
 from clinometer.studies.leaning.scores.cosines import Estimate
-from clinometer.studies.leaning.scores.design import Layout, LeaningStudy
+from clinometer.studies.leaning.scores.design import Layout, StudySetup
 from clinometer.studies.leaning.scores.middle import (
     attribute_influences,
     from_middle,
@@ -70,7 +70,7 @@ class Contrast:
 
 
 def contrast_family(
-    study: LeaningStudy,
+    setup: StudySetup,
     view: EncoderView,
     contrasts: Sequence[Contrast],
     family: str,
@@ -87,19 +87,19 @@ def contrast_family(
     image of a target has but one. ``equivalence`` : whether p of |value| ≥ margin is the test's
     own; else it follows from the interval. ``tests`` : where their unit of chance is another one, of each contrast.
     """
-    tests = list(tests or [contrast_tests(study, view, contrast.weights) for contrast in contrasts])
+    tests = list(tests or [contrast_tests(setup, view, contrast.weights) for contrast in contrasts])
     fillings = []
     for i, contrast in enumerate(contrasts):
         influences: ItemValues = ()
         if judged and isinstance(images := tests[i].images, BoundedMeans):
             influences = attribute_influences(view, contrast.weights)
-            apart = from_middle(study, view, contrast.weights, images, influences)
+            apart = from_middle(setup, view, contrast.weights, images, influences)
             tests[i] = replace(tests[i], from_middle=apart)
-        fillings.append(filled_tests(study, view, contrast.weights, tests[i], influences))
+        fillings.append(filled_tests(setup, view, contrast.weights, tests[i], influences))
 
     def made(tests: Sequence[Tested | ContrastTests], decide: Decide | None) -> list[Score]:
         rows = [
-            contrast_rows(study, view, *pair, margin, equivalence=equivalence)
+            contrast_rows(setup, view, *pair, margin, equivalence=equivalence)
             for pair in zip(contrasts, tests, strict=True)
         ]
         return judge_contrasts(contrasts, rows, family, margin=margin, judged=judged, fewest=fewest, decide=decide)
@@ -107,8 +107,8 @@ def contrast_family(
     def decide(is_open: np.ndarray) -> list[int]:
         margins = margins_of(view, [contrast.weights for contrast in contrasts], margin)
         pilot = ScoredPilot(zeros or [], margins, grown=True)
-        sizes = list(study.layout.target_sizes) * len(contrasts)
-        return counted(sizes, images_that_decide(study.layout, pilot, is_open))
+        sizes = list(setup.layout.target_sizes) * len(contrasts)
+        return counted(sizes, images_that_decide(setup.layout, pilot, is_open))
 
     zeros = zeros_of(tests)
     return with_bounds(
@@ -127,7 +127,7 @@ def uncounted(is_open: np.ndarray) -> list[int]:
 
 
 def contrast_rows(
-    study: LeaningStudy,
+    setup: StudySetup,
     view: EncoderView,
     contrast: Contrast,
     tests: Tested | ContrastTests,
@@ -156,11 +156,11 @@ def contrast_rows(
             if equivalence:
                 outside = apart.p_outside(around) if around > 0 else np.ones(len(p_middle))
                 fields["p_equivalence"] = np.maximum(fields["p_equivalence"], outside)
-    own = contrast.own or [{}] * len(study.target_numbers)
+    own = contrast.own or [{}] * len(setup.target_numbers)
     numbers = tests.estimate
     return [
-        target_row(study, view, t, contrast.basis, numbers, **contrast.names, **at_target(fields, t), **own[t])
-        for t in study.target_numbers
+        target_row(setup, view, t, contrast.basis, numbers, **contrast.names, **at_target(fields, t), **own[t])
+        for t in setup.target_numbers
     ]
 
 
@@ -170,20 +170,20 @@ MIDDLE: Final = "middle"
 ALONE: Final = "a group has one image, which can be compared with no other of it"
 
 
-def middle_rows(study: LeaningStudy, view: EncoderView, contrasts: Sequence[Contrast]) -> list[Score]:
+def middle_rows(setup: StudySetup, view: EncoderView, contrasts: Sequence[Contrast]) -> list[Score]:
     """Report the groups' middle of each contrast: metric ``middle``, one row each, about no target.
 
     ``low``, ``high`` are over the groups' own images, words fixed; the stimulus interval over words and encoders too.
     """
-    rows, layout = list[Score](), study.layout
+    rows, layout = list[Score](), setup.layout
     for contrast in contrasts:
-        tests, basis = middle_tests(study, view, contrast.weights), contrast.basis
+        tests, basis = middle_tests(setup, view, contrast.weights), contrast.basis
         basis = replace(basis, modalities={"ii"} | {"ita"} & set(basis.modalities))
         fields = dict(contrast.names) | {"metric": MIDDLE, "encoder": view.encoder} | _at(tests.estimate, 0)
         counts = contrast.own[0] if contrast.own else {}
         fields |= {"n_target": sum(layout.image_counts[g] for g in basis.groups)}
         fields |= {name: counts[name] for name in ("n_a", "n_b") if name in counts}
-        row = explain(study, view, None, basis, Score(**fields))
+        row = explain(setup, view, None, basis, Score(**fields))
         rows.append(row if isfinite(row.value) else with_reason(row, ALONE))
     return rows
 
@@ -218,29 +218,29 @@ def as_encoder(rows: Sequence[Score], encoder: str) -> list[Score]:
 
 
 def target_row(
-    study: LeaningStudy, view: EncoderView, t: int, basis: Basis, numbers: Estimate | None, **fields: Any
+    setup: StudySetup, view: EncoderView, t: int, basis: Basis, numbers: Estimate | None, **fields: Any
 ) -> Score:
     """Make the row of one target; ``numbers`` has one number a target, or they stand in the fields."""
-    target = study.design.targets[t]
+    target = setup.design.targets[t]
     imaged = bool(_OF_TARGET_IMAGES & set(basis.modalities))
     own: dict[str, Any] = {
         "concept": target.name,
         "category": target.category,
         "encoder": view.encoder,
         **({} if numbers is None else _at(numbers, t)),
-        "n_target": study.layout.target_sizes[t] if imaged else int(view.reads_text),
-        "n_repeated": study.layout.repeated(t) if imaged else 0,
-        "n_batches": study.layout.batch_count(t) if imaged else 0,
+        "n_target": setup.layout.target_sizes[t] if imaged else int(view.reads_text),
+        "n_repeated": setup.layout.repeated(t) if imaged else 0,
+        "n_batches": setup.layout.batch_count(t) if imaged else 0,
         "n_missing": target.missing if imaged else 0,
     }
     if _OF_ATTRIBUTE_IMAGES & set(basis.modalities):
-        lost = study.design.missing_attributes
-        own["n_missing_attributes"] = sum(lost.get(study.design.groups[g], 0) for g in basis.groups)
-    if not study.design.axes:
+        lost = setup.design.missing_attributes
+        own["n_missing_attributes"] = sum(lost.get(setup.design.groups[g], 0) for g in basis.groups)
+    if not setup.design.axes:
         images = _OF_ATTRIBUTE_IMAGES & set(basis.modalities)
-        counts = study.layout.image_counts if images else study.layout.word_counts
-        own |= {"n_a": counts[study.a], "n_b": counts[study.b]}
-    return explain(study, view, t, basis, Score(**(own | fields)))
+        counts = setup.layout.image_counts if images else setup.layout.word_counts
+        own |= {"n_a": counts[setup.a], "n_b": counts[setup.b]}
+    return explain(setup, view, t, basis, Score(**(own | fields)))
 
 
 def at_target(fields: Mapping[str, np.ndarray | str], t: int) -> dict[str, Any]:
@@ -252,17 +252,17 @@ def at_target(fields: Mapping[str, np.ndarray | str], t: int) -> dict[str, Any]:
     return own | {"p_error": 0.0}
 
 
-def explain(study: LeaningStudy, view: EncoderView, t: int | None, basis: Basis, row: Score) -> Score:
+def explain(setup: StudySetup, view: EncoderView, t: int | None, basis: Basis, row: Score) -> Score:
     """Add to the row the reason of the first thing it lacks, unless it has one."""
     if row.reason:
         return row
     reason = ""
     if not isfinite(row.value):
-        reason = value_reason(study.layout, view.reads_text, t, basis)
+        reason = value_reason(setup.layout, view.reads_text, t, basis)
     elif not isfinite(row.low):
-        reason = interval_reason(study.layout, t, basis)
+        reason = interval_reason(setup.layout, t, basis)
     elif not isfinite(row.stimulus_low):
-        reason = stimulus_reason(study.layout, basis)
+        reason = stimulus_reason(setup.layout, basis)
     return replace(row, reason=reason) if reason else row
 
 
@@ -272,14 +272,14 @@ def with_reason(row: Score, reason: str) -> Score:
 
 
 def summary_row(
-    study: LeaningStudy, view: EncoderView, targets: Sequence[int], numbers: Estimate, **fields: Any
+    setup: StudySetup, view: EncoderView, targets: Sequence[int], numbers: Estimate, **fields: Any
 ) -> Score:
     """Make the row of one number about several targets, which ``n_target`` counts."""
     row = Score(encoder=view.encoder, **_at(numbers, ()), n_target=len(targets), **fields)
     if row.reason or not targets:
         return with_reason(row, "no target with a defined score")
-    basis = Basis(MODALITIES, study.pair)
-    rows = (explain(study, view, t, basis, row) for t in targets)
+    basis = Basis(MODALITIES, setup.pair)
+    rows = (explain(setup, view, t, basis, row) for t in targets)
     return next((candidate for candidate in rows if candidate.reason), row)
 
 

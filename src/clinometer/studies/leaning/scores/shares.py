@@ -27,7 +27,7 @@ from clinometer.stats.clusters import cluster_mean, contrast, share_difference
 from clinometer.stats.permutation import rank_sum_p
 from clinometer.stats.proportion import wilson_at, wilson_interval
 from clinometer.studies.leaning.scores.cosines import Estimate, by_view
-from clinometer.studies.leaning.scores.design import EncoderEmbeddings, LeaningStudy
+from clinometer.studies.leaning.scores.design import EncoderEmbeddings, StudySetup
 from clinometer.studies.leaning.scores.measuring import texts_of
 from clinometer.studies.leaning.scores.rows import FIXED, Basis, bare, target_row, with_reason
 from clinometer.studies.leaning.scores.views import EncoderView, TextMatches, count_nearest
@@ -62,7 +62,7 @@ UNSHOWN: Final = "its images are not shown to match their own prompt better than
 _NO_STIMULUS = "no stimulus interval: prompts and encoder are fixed"
 
 
-def share_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+def share_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """Report the share of images that the reader ``clip`` reads as a, with its Wilson interval, and its gap from ½.
 
     Where images are missing, its bounds are Wilson's ends with all of them read as b, and as a.
@@ -70,32 +70,32 @@ def share_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     The gap |share − ½| is HEIM's gender measure; under exact parity it is not 0 on average but its null,
     0.137 in 8 images. Words and encoder are fixed: no stimulus interval.
     """
-    confidence = study.settings.confidence
-    read = [count_nearest(cosines, study.pair).tolist() for cosines in view.each_image]
+    confidence = setup.settings.confidence
+    read = [count_nearest(cosines, setup.pair).tolist() for cosines in view.each_image]
     counts = [(of_a, of_a + of_b) for of_a, of_b in read]
     shares = [wilson_interval(*count, confidence) for count in counts]
     gaps = [gender_gap(*count, confidence=confidence) for count in counts]
     for t, (share, cosines) in enumerate(zip(shares, view.each_image, strict=True)):
-        if study.layout.batch_count(t) and isfinite(share.value):
-            is_a = nearest_group(cosines[:, 1, list(study.pair)]) == 0
-            effective = independent_answers(is_a, study.layout.batches(t))
+        if setup.layout.batch_count(t) and isfinite(share.value):
+            is_a = nearest_group(cosines[:, 1, list(setup.pair)]) == 0
+            effective = independent_answers(is_a, setup.layout.batches(t))
             low, high = wilson_at(share.value, effective, confidence)
             shares[t] = replace(share, low=low, high=high)
             gap = gender_gap(round(share.value * effective), round(effective), confidence=confidence)
             gaps[t] = replace(gap, value=gaps[t].value, low=min(gap.low, gaps[t].low), high=max(gap.high, gaps[t].high))
     rows = []
     for component, numbers, group in (
-        ("share", _columns(shares, "value", "low", "high"), study.design.a),
+        ("share", _columns(shares, "value", "low", "high"), setup.design.a),
         ("parity_gap", _columns(gaps, "value", "low", "high", "null"), ""),
     ):
         names = {"metric": "share", "component": component, "group": group}
         for t, (near, n) in enumerate(counts):
-            row = with_reason(target_row(study, view, t, Basis(("ita",), study.pair), numbers, **names), FIXED)
+            row = with_reason(target_row(setup, view, t, Basis(("ita",), setup.pair), numbers, **names), FIXED)
             rows.append(with_share_bounds(row, near, n, confidence) if component == "share" else row)
     return rows
 
 
-def batch_rows(study: LeaningStudy, view: EncoderView, order: DrawOrder | None) -> list[Score]:
+def batch_rows(setup: StudySetup, view: EncoderView, order: DrawOrder | None) -> list[Score]:
     """Report how alike pictures of one batch are, where batches are known, or what the order of pictures says of them.
 
     One row over all targets: metric ``pictures``, component ``batches``. ``value`` is the correlation of two pictures
@@ -103,10 +103,10 @@ def batch_rows(study: LeaningStudy, view: EncoderView, order: DrawOrder | None) 
     ``flag`` says what came of it: see :data:`BATCHES_KNOWN`, :data:`BY_ORDER` and :data:`LISTED`. No row where every
     picture is known to be a batch of its own.
     """
-    layout, total = study.layout, sum(study.layout.target_sizes)
+    layout, total = setup.layout, sum(setup.layout.target_sizes)
     about = Score(
         metric=PICTURES, component="batches", category="all", encoder="", n_target=total,
-        n_batches=sum(map(layout.batch_count, study.target_numbers)),
+        n_batches=sum(map(layout.batch_count, setup.target_numbers)),
     )  # fmt: skip
     if order is None:
         if not layout.target_batches:
@@ -124,7 +124,7 @@ def batch_rows(study: LeaningStudy, view: EncoderView, order: DrawOrder | None) 
     return corrected([tested], f"{PICTURES}: a test by itself")
 
 
-def between_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
+def between_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """Report the share of images that lie between the groups, by the spread of the groups' own attribute images.
 
     ::
@@ -137,7 +137,7 @@ def between_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     ``flag`` says where q is at most 0.01. Where the limits do not leave a gap, nothing is told to lie in it.
     """
     modalities = [m for m in (0, 1) if m == 0 or view.reads_text]
-    a, b = study.pair
+    a, b = setup.pair
 
     def scores(cosines: np.ndarray) -> np.ndarray:
         return np.asarray((cosines[:, modalities, a] - cosines[:, modalities, b]).sum(axis=1))
@@ -147,20 +147,20 @@ def between_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     of_targets = [scores(cosines) for cosines in view.each_image]
     inside = [int(((limit_b < y) & (y < limit_a)).sum()) for y in of_targets]
     shares = [
-        wilson_interval(k, len(y) if has_gap else 0, study.settings.confidence)
+        wilson_interval(k, len(y) if has_gap else 0, setup.settings.confidence)
         for k, y in zip(inside, of_targets, strict=True)
     ]
     numbers = _columns(shares, "value", "low", "high")
     numbers = replace(numbers, null=np.where(np.isfinite(numbers.value), BETWEEN_BY_CHANCE, np.nan))
-    basis = Basis(("ii", "ita") if view.reads_text else ("ii",), study.pair)
+    basis = Basis(("ii", "ita") if view.reads_text else ("ii",), setup.pair)
     rows = []
-    for t in study.target_numbers:
-        row = target_row(study, view, t, basis, numbers, metric="share", component="between")
+    for t in setup.target_numbers:
+        row = target_row(setup, view, t, basis, numbers, metric="share", component="between")
         if not isfinite(row.value):
             rows.append(with_reason(row, NO_GAP))
             continue
         is_between = (limit_b < of_targets[t]) & (of_targets[t] < limit_a)
-        n = independent_answers(is_between, study.layout.batches(t))
+        n = independent_answers(is_between, setup.layout.batches(t))
         p = float(
             scipy.stats.binom.sf(np.ceil(row.value * n - ROUNDING) - 1, np.floor(n + ROUNDING), BETWEEN_BY_CHANCE)
         )
@@ -181,16 +181,16 @@ def _columns(estimates: Sequence[object], *names: str) -> Estimate:
     return bare(*(np.array([getattr(estimate, name) for estimate in estimates]) for name in names))
 
 
-def other_audit_rows(study: LeaningStudy, view: EncoderView, blanks: Sequence[Matches]) -> list[Score]:
+def other_audit_rows(setup: StudySetup, view: EncoderView, blanks: Sequence[Matches]) -> list[Score]:
     """Report scores of other audits for each target, from the zero-shot reading of its images.
 
     An image counts for the group whose words it is nearest to on average: ``gender_gap`` over a and b, the others over
     all groups. ``miss_rate`` compares its cosine with its target's text and with the blank prompt, averaged over the
     encoders that read text (``blanks``, of each target).
     """
-    confidence, rows = study.settings.confidence, []
-    for t in study.target_numbers:
-        pair, everyone = (count_nearest(view.each_image[t], groups) for groups in (study.pair, study.everyone))
+    confidence, rows = setup.settings.confidence, []
+    for t in setup.target_numbers:
+        pair, everyone = (count_nearest(view.each_image[t], groups) for groups in (setup.pair, setup.everyone))
         scores = {
             "gender_gap": gender_gap(int(pair[0]), int(pair.sum()), confidence=confidence),
             "mean_absolute_deviation": mean_absolute_deviation(everyone, confidence=confidence),
@@ -200,21 +200,21 @@ def other_audit_rows(study: LeaningStudy, view: EncoderView, blanks: Sequence[Ma
         }
         for component, score in scores.items():
             fields = {name: getattr(score, name) for name in ("value", "low", "high", "null")}
-            fields["reason"] = FIXED if isfinite(score.value) else _reason(study, view, t, component, score)
+            fields["reason"] = FIXED if isfinite(score.value) else _reason(setup, view, t, component, score)
             fields |= {"metric": "other_audits", "component": component, "n_missing": 0}
-            rows.append(target_row(study, view, t, Basis(("ita",), study.pair), None, **fields))
+            rows.append(target_row(setup, view, t, Basis(("ita",), setup.pair), None, **fields))
     return rows
 
 
-def _reason(study: LeaningStudy, view: EncoderView, t: int, component: str, score: DistributionScore) -> str:
+def _reason(setup: StudySetup, view: EncoderView, t: int, component: str, score: DistributionScore) -> str:
     if not view.reads_text:
         return "the encoder reads no text"
-    if not study.layout.target_sizes[t]:
+    if not setup.layout.target_sizes[t]:
         return "no image of the target"
     if component == "miss_rate":
         return NO_BLANK
-    empty = [g for g in study.everyone if not study.layout.word_counts[g]]
-    return f"no word of group {study.layout.groups[empty[0]]!r}" if empty else score.reason
+    empty = [g for g in setup.everyone if not setup.layout.word_counts[g]]
+    return f"no word of group {setup.layout.groups[empty[0]]!r}" if empty else score.reason
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ class _Match:
 
 
 def fidelity_rows(
-    study: LeaningStudy, encoders: Sequence[EncoderEmbeddings], views: Sequence[EncoderView]
+    setup: StudySetup, encoders: Sequence[EncoderEmbeddings], views: Sequence[EncoderView]
 ) -> list[Score]:
     """Report for every view and target how its images rank its own text among the texts of all targets, by cosine.
 
@@ -243,8 +243,8 @@ def fidelity_rows(
     rows = []
     for (name, encoder), view in zip(by_view(encoders).items(), views, strict=True):
         if id(encoder) not in matches:
-            matches[id(encoder)] = _matches(encoder, view.matches, study.layout.target_sizes)
-        rows += _rows(study, name, matches[id(encoder)])
+            matches[id(encoder)] = _matches(encoder, view.matches, setup.layout.target_sizes)
+        rows += _rows(setup, name, matches[id(encoder)])
     return rows
 
 
@@ -310,10 +310,10 @@ def _shares(rows: Iterable[Score], view: str) -> dict[str, list[Score]]:
     return by_name
 
 
-def _rows(study: LeaningStudy, view: str, matches: Sequence[_Match]) -> list[Score]:
+def _rows(setup: StudySetup, view: str, matches: Sequence[_Match]) -> list[Score]:
     """Make the rows of one view: how many images rank their text first, tested; then the upper half, and the rank."""
-    confidence, first, others = study.settings.confidence, list[Score](), list[Score]()
-    for target, match in zip(study.design.targets, matches, strict=True):
+    confidence, first, others = setup.settings.confidence, list[Score](), list[Score]()
+    for target, match in zip(setup.design.targets, matches, strict=True):
         ranks, n = match.ranks, match.n_prompts
         about = Score(
             metric=FIDELITY, component="own_prompt_first", concept=target.name, category=target.category, encoder=view,

@@ -87,10 +87,10 @@ from clinometer.studies.leaning.scores.contrasts import (
 )
 from clinometer.studies.leaning.scores.design import (
     Design,
-    DrawSettings,
     EncoderEmbeddings,
     Layout,
-    LeaningStudy,
+    ResamplingSettings,
+    StudySetup,
     layout_of,
 )
 from clinometer.studies.leaning.scores.encoder_check import READER
@@ -233,12 +233,12 @@ def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design, compon
         raise InvalidInputError.unsupported(
             "none reads text, so no concept can be decided; name a dual encoder", field="encoders"
         )
-    study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, CONFIDENCE))
-    a, b = study.pair
+    setup = StudySetup(design, layout, ResamplingSettings(1, 0, 0, CONFIDENCE))
+    a, b = setup.pair
     if not (layout.image_counts[a] and layout.image_counts[b]):
         raise InvalidInputError.too_few("group_images: a group of the pair has no image, so no concept can be decided")
-    view = linear_views(readers, study)[0]
-    weights = pair_weights(study, COMPONENTS[component], a, b)
+    view = linear_views(readers, setup)[0]
+    weights = pair_weights(setup, COMPONENTS[component], a, b)
 
     def leaning(cosines: np.ndarray) -> np.ndarray:
         """Compute ``s(x̂, A images, B images) + s(x̂, A words, B words)`` of each image: (n,)."""

@@ -39,7 +39,13 @@ from clinometer.stats.agreement import kendall_tau_b
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.components import mcas_rows
 from clinometer.studies.leaning.scores.contrasts import pair_weights, paired_difference, paired_tests
-from clinometer.studies.leaning.scores.design import Design, DrawSettings, EncoderEmbeddings, LeaningStudy, layout_of
+from clinometer.studies.leaning.scores.design import (
+    Design,
+    EncoderEmbeddings,
+    ResamplingSettings,
+    StudySetup,
+    layout_of,
+)
 from clinometer.studies.leaning.scores.differences import difference_family, make_comparable, measured_runs
 from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld, withheld_between
 from clinometer.studies.leaning.scores.shares import share_rows
@@ -107,15 +113,15 @@ def trace_rows(
         Embeddings that no cosine can take, or counts that do not match the design.
     """
     design = of_images_there(design)
-    settings = DrawSettings(1, 0, seed, confidence)
-    ends, view_of_end, study = _at(finished, design, settings, "")
+    settings = ResamplingSettings(1, 0, seed, confidence)
+    ends, view_of_end, setup = _at(finished, design, settings, "")
     end = _image_parts(ends)
     level = level_of_told(end, confidence)
     way, rows = list[_Step](), list[Score]()
     for step, read in sorted(steps.items()):
         own, view, _ = _at(read(), design, settings, f"step {step}")
         rows += own
-        way.append(_Step(step, _image_parts(own), _half(study, view, view_of_end, 1 - level)))
+        way.append(_Step(step, _image_parts(own), _half(setup, view, view_of_end, 1 - level)))
     sides = design.a, design.b
     sets_in = [
         row for t, last in enumerate(end) for row in _onset_rows(t, last, way, total, before, sides, level, confidence)
@@ -146,30 +152,30 @@ class _Step:
 
 
 def _at(
-    encoders: Sequence[EncoderEmbeddings], design: Design, settings: DrawSettings, setting: str
-) -> tuple[list[Score], EncoderView, LeaningStudy]:
+    encoders: Sequence[EncoderEmbeddings], design: Design, settings: ResamplingSettings, setting: str
+) -> tuple[list[Score], EncoderView, StudySetup]:
     """Make the rows of one step by the mean over encoders and by each, where there are several."""
-    study = LeaningStudy(design, layout_of(encoders, design), settings)
-    views = linear_views(encoders, study)
+    setup = StudySetup(design, layout_of(encoders, design), settings)
+    views = linear_views(encoders, setup)
     rows = list[Score]()
     for view in views[: 1 if len(encoders) == 1 else None]:
-        rows += mcas_rows(study, view, SHOWN)
-        rows += [row for row in share_rows(study, view) if row.component == "share"]
+        rows += mcas_rows(setup, view, SHOWN)
+        rows += [row for row in share_rows(setup, view) if row.component == "share"]
     rows = withheld(rows, reader_checks(encoders, design, confidence=settings.confidence))
     named = [
         replace(row, metric=TRACE, setting=setting, family=row.family.replace("mcas", f"{TRACE}, {setting}", 1))
         for row in rows
     ]
-    return named, views[0], study
+    return named, views[0], setup
 
 
 def _image_parts(rows: Sequence[Score]) -> list[Score]:
     return [row for row in rows if (row.component, row.encoder) == (IMAGE_PART, MEAN)]
 
 
-def _half(study: LeaningStudy, view: EncoderView, end: EncoderView, confidence: float) -> np.ndarray:
+def _half(setup: StudySetup, view: EncoderView, end: EncoderView, confidence: float) -> np.ndarray:
     """Estimate the image part less half of the finished images', pair by pair: (targets × 3), low, value, high."""
-    study = replace(study, settings=replace(study.settings, confidence=confidence))
+    setup = replace(setup, settings=replace(setup.settings, confidence=confidence))
     half = replace(
         end,
         image_cosines=tuple(cosines / 2 for cosines in end.image_cosines),
@@ -178,7 +184,7 @@ def _half(study: LeaningStudy, view: EncoderView, end: EncoderView, confidence: 
         encoder_points=end.encoder_points / 2,
     )
     modalities = COMPONENTS[IMAGE_PART] if view.reads_text else ("ii",)
-    tests = paired_tests(study, paired_difference(half, view), pair_weights(study, modalities, *study.pair))
+    tests = paired_tests(setup, paired_difference(half, view), pair_weights(setup, modalities, *setup.pair))
     estimate = tests.estimate
     return np.stack([estimate.low, estimate.value, estimate.high], axis=1)
 
@@ -328,7 +334,7 @@ def compare_traces(
     own : rows of :func:`trace_rows` of either run.
     total : how many steps either draws in.
     """
-    design, settings = of_images_there(design), DrawSettings(1, 1, seed, confidence)
+    design, settings = of_images_there(design), ResamplingSettings(1, 1, seed, confidence)
     rows, way = list[Score](), dict[int, list[Score]]()
     for step in sorted(first.keys() & second.keys()):
         one, other, _ = make_comparable(first[step](), second[step](), design, paired=paired)

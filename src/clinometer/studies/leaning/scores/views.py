@@ -36,7 +36,7 @@ from clinometer.studies.leaning.scores.cosines import (
     uniform_weights,
     weigh,
 )
-from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout, LeaningStudy, pooled_encoders, unit_rows
+from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout, StudySetup, pooled_encoders, unit_rows
 from clinometer.studies.leaning.scores.measuring import (
     AHEAD,
     IMAGED,
@@ -118,15 +118,15 @@ class StudyViews:
     blanks: tuple[tuple[np.ndarray, np.ndarray], ...]
 
 
-def views_of(encoders: Sequence[EncoderEmbeddings], study: LeaningStudy) -> tuple[EncoderView, ...]:
+def views_of(encoders: Sequence[EncoderEmbeddings], setup: StudySetup) -> tuple[EncoderView, ...]:
     """List the average view first, then one view an encoder, with replicates, without how images match the texts.
 
     Bootstrap weights follow from the seed and from names and counts, not from the images: two runs of one layout, drawn
     from one seed, are resampled alike, image by image.
     """
-    draws = draw_weights(study, n_encoders=len(pooled_encoders(encoders)))
-    measure = Measurer(encoders, study.layout, draws, own_texts=False)
-    return gather(encoders, study, draws, measure_by_threads(measure, study.layout, draws)).views
+    draws = resampling_weights(setup, n_encoders=len(pooled_encoders(encoders)))
+    measure = Measurer(encoders, setup.layout, draws, own_texts=False)
+    return gather(encoders, setup, draws, measure_by_threads(measure, setup.layout, draws)).views
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class ImagePartReplicates:
 
 
 def image_part_replicates(
-    runs: Sequence[tuple[Sequence[EncoderEmbeddings], LeaningStudy, np.ndarray]],
+    runs: Sequence[tuple[Sequence[EncoderEmbeddings], StudySetup, np.ndarray]],
 ) -> list[ImagePartReplicates]:
     """Replicate the image part of every target of runs of one design, as :func:`views_of` would, and nothing else.
 
@@ -151,10 +151,10 @@ def image_part_replicates(
     runs : the encoders of each run, its study, and the tensor of mean cosines of its average view. Runs that are
         resampled by the same weights (of pairs) share them.
     """
-    draws = [draw_weights(study, n_encoders=len(pooled_encoders(encoders))) for encoders, study, _ in runs[:1]]
-    for encoders, study, _ in runs[1:]:
-        same = _resampled_alike(study, runs[0][1])
-        draws.append(draws[0] if same else draw_weights(study, n_encoders=len(pooled_encoders(encoders))))
+    draws = [resampling_weights(setup, n_encoders=len(pooled_encoders(encoders))) for encoders, setup, _ in runs[:1]]
+    for encoders, setup, _ in runs[1:]:
+        same = _resampled_alike(setup, runs[0][1])
+        draws.append(draws[0] if same else resampling_weights(setup, n_encoders=len(pooled_encoders(encoders))))
     layout, n = runs[0][1].layout, runs[0][1].settings.n_resamples
     parts = [_ImagePart(*run[:2], own) for run, own in zip(runs, draws, strict=True)]
     most = max(max(part.layout.target_sizes) for part in parts)
@@ -178,17 +178,17 @@ def image_part_replicates(
         for whole, own in zip(scores, found, strict=True):
             whole[:, :, t] = own
     return [
-        ImagePartReplicates(component_of(point, *study.pair, IMAGE_PART), *whole)
-        for (_, study, point), whole in zip(runs, scores, strict=True)
+        ImagePartReplicates(component_of(point, *setup.pair, IMAGE_PART), *whole)
+        for (_, setup, point), whole in zip(runs, scores, strict=True)
     ]
 
 
-def _resampled_alike(study: LeaningStudy, other: LeaningStudy) -> bool:
-    batches = zip(study.layout.target_batches, other.layout.target_batches, strict=False)
+def _resampled_alike(setup: StudySetup, other: StudySetup) -> bool:
+    batches = zip(setup.layout.target_batches, other.layout.target_batches, strict=False)
     return (
-        study.layout == other.layout
-        and study.settings == other.settings
-        and len(study.layout.target_batches) == len(other.layout.target_batches)
+        setup.layout == other.layout
+        and setup.settings == other.settings
+        and len(setup.layout.target_batches) == len(other.layout.target_batches)
         and all(np.array_equal(*both) for both in batches)
     )
 
@@ -196,10 +196,10 @@ def _resampled_alike(study: LeaningStudy, other: LeaningStudy) -> bool:
 class _ImagePart:
     """The image part of one run's targets, by the average over encoders, in every replicate."""
 
-    def __init__(self, encoders: Sequence[EncoderEmbeddings], study: LeaningStudy, draws: Draws) -> None:
-        self.layout, self._draws = study.layout, draws
+    def __init__(self, encoders: Sequence[EncoderEmbeddings], setup: StudySetup, draws: Draws) -> None:
+        self.layout, self._draws = setup.layout, draws
         self._encoders = [encoders[i] for i in pooled_encoders(encoders)]
-        a, b = study.pair
+        a, b = setup.pair
         uniform = uniform_weights(self.layout, ())
 
         def signed(weights: np.ndarray, slices: Sequence[slice]) -> np.ndarray:
@@ -254,16 +254,16 @@ class _ImagePart:
         return found
 
 
-def linear_views(encoders: Sequence[EncoderEmbeddings], study: LeaningStudy) -> tuple[EncoderView, ...]:
+def linear_views(encoders: Sequence[EncoderEmbeddings], setup: StudySetup) -> tuple[EncoderView, ...]:
     """List the same views without replicates: enough for all that is linear in the mean cosines."""
-    measure = Measurer(encoders, study.layout, own_texts=False)
-    return gather(encoders, study, None, measure_by_threads(measure, study.layout, None)).views
+    measure = Measurer(encoders, setup.layout, own_texts=False)
+    return gather(encoders, setup, None, measure_by_threads(measure, setup.layout, None)).views
 
 
-def draw_weights(study: LeaningStudy, n_encoders: int) -> Draws:
+def resampling_weights(setup: StudySetup, n_encoders: int) -> Draws:
     """Draw the bootstrap weights of a study, over so many encoders that are averaged; of targets when asked for."""
-    layout, n = study.layout, study.settings.n_resamples
-    rng, image_rng = study.settings.rng, study.settings.image_rng
+    layout, n = setup.layout, setup.settings.n_resamples
+    rng, image_rng = setup.settings.rng, setup.settings.image_rng
     images = [
         rao_wu_weights(sizes, n, image_rng("images of group", group))
         for group, sizes in zip(layout.groups, layout.prompt_sizes, strict=True)
@@ -296,7 +296,7 @@ def draw_weights(study: LeaningStudy, n_encoders: int) -> Draws:
 
 def gather(
     encoders: Sequence[EncoderEmbeddings],
-    study: LeaningStudy,
+    setup: StudySetup,
     draws: Draws | None,
     measured: Iterable[tuple[int, MeasuredTarget]],
 ) -> StudyViews:
@@ -307,7 +307,7 @@ def gather(
     InvalidInputError
         A target is missing, or was measured of another number of images.
     """
-    layout, pooled, store = study.layout, pooled_encoders(encoders), study.settings.store()
+    layout, pooled, store = setup.layout, pooled_encoders(encoders), setup.settings.store()
     texts = [_text_cosines(encoder, layout) for encoder in encoders]
     if len(pooled) > 1:
         texts.append(tuple(np.mean([texts[i][kind] for i in pooled], axis=0) for kind in (0, 1)))
@@ -329,7 +329,7 @@ def gather(
         raise InvalidInputError.missing(f"nothing of target {layout.targets[min(missing)]!r}", field="measured")
     own = [group_scores(encoder, layout) for encoder in encoders]
     own_words = [group_word_means(encoder, layout) for encoder in encoders]
-    groups = _groups_as_targets(encoders, study, draws)
+    groups = _groups_as_targets(encoders, setup, draws)
     views = [
         collector.view(encoder.encoder, encoder.reads_text, scores, words, places)
         for collector, encoder, scores, words, places in zip(collectors, encoders, own, own_words, groups, strict=False)
@@ -356,14 +356,14 @@ def _text_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.nda
 
 
 def _groups_as_targets(
-    encoders: Sequence[EncoderEmbeddings], study: LeaningStudy, draws: Draws | None
+    encoders: Sequence[EncoderEmbeddings], setup: StudySetup, draws: Draws | None
 ) -> list[Replicates | None]:
     """Make tensors of the attribute prompts as targets, of each encoder, and then of the average of several.
 
     None without a third group: nothing else needs them. The stimulus replicates of an average resample encoders too.
     """
-    pooled, layout = pooled_encoders(encoders), study.layout
-    if study.design.third is None or draws is None:
+    pooled, layout = pooled_encoders(encoders), setup.layout
+    if setup.design.third is None or draws is None:
         return [None] * (len(encoders) + 1)
     cosines = [group_cosines(encoder, layout) for encoder in encoders]
     weights = Weights(draws.prompts, draws.images, draws.words)
