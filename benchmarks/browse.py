@@ -28,8 +28,8 @@ from clinometer.models.protocols import Card
 from clinometer.runs.ledger import samples_name, vectors_name
 from clinometer.runs.plan import Parts, Plan, build_plan
 from clinometer.runs.record import card_record, new_record, with_checksum
+from clinometer.runs.run import Run, create_run
 from clinometer.runs.samples import SAMPLE_SCHEMA
-from clinometer.runs.store import Run, create_run
 from clinometer.suites import Suite, suite_from_mapping
 
 PART = 10_000

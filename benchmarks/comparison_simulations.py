@@ -4,7 +4,7 @@ Populations are those of verdict_simulations.py. Two runs are drawn from them in
 
 *independent*: each run draws all its images for itself, as with another seed.
 *partners, loosely*: the i-th image of a prompt starts from the same noise in both; half of the images show what their
-    partner shows, the others are drawn anew, and all have small noise of their own.
+    partner shows, the others are drawn again, and all have small noise of their own.
 *partners, closely*: the same, and 19 of 20 images show what their partner shows, as of two checkpoints of a training.
 
 However it is drawn, an image of either run has the population's distribution. So the truth of a difference does not
@@ -52,19 +52,19 @@ def two_runs(
     own = population.noise * sqrt(1 - COMMON_NOISE)
     noise = int(rng.integers(2**32))
     first, second = (common.draw(np.random.default_rng(noise), own_shares, images) for own_shares in shares)
-    anew = common.draw(rng, shares[1], images)
-    return _perturbed(first, own, rng), _perturbed(_mixed(second, anew, kept, rng), own, rng)
+    again = common.draw(rng, shares[1], images)
+    return _perturbed(first, own, rng), _perturbed(_mixed(second, again, kept, rng), own, rng)
 
 
 def _mixed(
-    partner: EncoderEmbeddings, anew: EncoderEmbeddings, kept: float, rng: np.random.Generator
+    partner: EncoderEmbeddings, again: EncoderEmbeddings, kept: float, rng: np.random.Generator
 ) -> EncoderEmbeddings:
-    """Each image that of the partner with probability ``kept``, otherwise one drawn anew."""
+    """Each image that of the partner with probability ``kept``, otherwise one drawn again."""
 
     def mix(images: np.ndarray, others: np.ndarray) -> np.ndarray:
         return np.where(rng.random((len(images), 1)) < kept, images, others)
 
-    return _each_prompt(partner, anew, mix)
+    return _each_prompt(partner, again, mix)
 
 
 def _perturbed(run: EncoderEmbeddings, size: float, rng: np.random.Generator) -> EncoderEmbeddings:

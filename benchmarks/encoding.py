@@ -29,9 +29,12 @@ from clinometer._torch import torch
 from clinometer.models import load_encoder
 from clinometer.models.images import decode_stored, encode_png, sha256
 from clinometer.models.protocols import Card
-from clinometer.runs import NoProgress, create_run, encode, store
+from clinometer.runs import NoProgress, create_run, encode
+from clinometer.runs.ledger import vectors_name
 from clinometer.runs.plan import build_plan
 from clinometer.runs.record import new_record
+from clinometer.runs.run import Run
+from clinometer.runs.samples import SAMPLE_FIELDS
 from clinometer.suites import load_suite
 
 BATCH = 32
@@ -74,7 +77,7 @@ def encoder_of(name: str, folder: Path) -> str:
     return f"{name}/{file}"
 
 
-def painted(out: Path, count: int, side: int) -> store.Run:
+def painted(out: Path, count: int, side: int) -> Run:
     """A run whose images are painted: colours that change slowly, with grain as a photograph has."""
     suite = load_suite("reference")
     suite = suite.with_options(images=-(-count // len(suite.targets)))  # attribute images come on top
@@ -90,14 +93,14 @@ def painted(out: Path, count: int, side: int) -> store.Run:
             content = encode_png(Image.fromarray(np.asarray(coarse) // 2 + grain))
             image = {"bytes": content, "path": f"{sample.id}.png"}
             rows.append(
-                {name: getattr(sample, name, None) for name in store.SAMPLE_FIELDS}
+                {name: getattr(sample, name, None) for name in SAMPLE_FIELDS}
                 | {"status": "ok", "image": image, "sha256": sha256(content), "seconds": 0.0}
             )
         run.drawn.write(part, rows)
     return run
 
 
-def prepared(run: store.Run, encoder) -> tuple[list[Callable[[], torch.Tensor]], float]:
+def prepared(run: Run, encoder) -> tuple[list[Callable[[], torch.Tensor]], float]:
     """A call of the model for each batch, its input on the device; and the processor seconds of decoding them all."""
     contents = [[row["image"]["bytes"] for row in run.drawn.read(part)] for part in run.parts]
     began = time.thread_time()
@@ -115,10 +118,10 @@ def call_of(encoder, batch: list) -> Callable[[], torch.Tensor]:
     return partial(forward, *called.call_args.args, **called.call_args.kwargs)
 
 
-def stage(run: store.Run, encoder) -> None:
-    """Embed all images anew."""
+def stage(run: Run, encoder) -> None:
+    """Embed all images again."""
     for part in run.parts:
-        run.directory.remove(f"{store.embeddings_name(encoder.card.name)}/part-{part:05d}.parquet")
+        run.directory.remove(vectors_name(encoder.card.name, part))
     encode(run, encoder, NoProgress())
 
 

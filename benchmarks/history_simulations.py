@@ -35,7 +35,7 @@ class World:
     draw : rng, shape → scores of images.
     between : standard deviation of what a training adds, in standard errors of a concept's mean.
     shared : the same, of what all numbers of a night have in common.
-    redrawn : whether images are drawn anew each night; else all nights start from the same noise.
+    redrawn : whether images are drawn again each night; else all nights start from the same noise.
     heavy : whether what a training adds has the tails of Student's t of 3 degrees of freedom.
     """
 

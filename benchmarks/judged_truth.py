@@ -6,7 +6,7 @@ The *truth* of a concept is the share of men that the judge (``reference/judge.p
 which knows nothing of the encoder) counts in ``--truth`` images of seeds that no audit has. A concept *leans* where the
 99 % interval of that share excludes one half, and is *at parity* where it does not. Beside it stands what the encoder
 reads in the same images, and MCAS of them: where it differs from the judge the encoder errs, and more images do not
-mend that.
+fix that.
 
 Every seed is audited once, with the most images of ``--sizes``; a smaller audit is its first images, which are those
 that an audit of this size draws. Counted are the verdicts on MCAS: leanings found, on which side, and concepts at

@@ -26,7 +26,7 @@ from benchmarks.browse import ENCODER, GENERATOR, make_run, peak, suite_of
 from clinometer.pipeline.results import score, write_report
 from clinometer.runs import NoProgress
 
-STEPS = ("first", "again", "score again", "report anew")
+STEPS = ("first", "again", "score again", "report again")
 _OPENED = "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=1", "--dump-dom"
 
 

@@ -4,7 +4,7 @@
 
 Images of 30 concepts, 20 each, lie along the direction between the groups as a reader's scores do: of one group or the
 other by a share, with noise. Nothing changes where the share is the same after as before; of the noises, a part is the
-same after, and the other is drawn anew. Counted is in how many studies any concept is called better, overshot
+same after, and the other is drawn again. Counted is in how many studies any concept is called better, overshot
 or harmed; and where a share is moved, how often what is called is right. Beside it the same of places on the plane of
 xMCAS, better or harmed, and of skin tones, which differ by the group that is drawn and by chance: changed in any
 concept, and over all of them disturbed.

@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def recompute(embeddings: EncoderEmbeddings, a: str, b: str, rng: np.random.Generator) -> list[float]:
-    """MCAS of every target from images drawn anew within their prompts."""
+    """MCAS of every target from images drawn again within their prompts."""
 
     def redraw(images: np.ndarray) -> np.ndarray:
         return images[rng.integers(0, len(images), len(images))]

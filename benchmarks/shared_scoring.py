@@ -27,7 +27,7 @@ from clinometer.pipeline.engines.local import LocalEngine
 from clinometer.pipeline.parallel import Parallel
 from clinometer.pipeline.results import score
 from clinometer.runs import NoProgress
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 
 
 def with_encoders(run: Run, encoders: int, width: int) -> None:

@@ -170,7 +170,7 @@ def studentised_interval(
     Parameters
     ----------
     value, standard_error : (…).
-    draws, standard_errors : (R, …) replicates and the standard error computed anew in each; replicates with none (all
+    draws, standard_errors : (R, …) replicates and the standard error computed again in each; replicates with none (all
         items alike) are left out.
     """
     value, error = np.asarray(value, np.float64), np.asarray(standard_error, np.float64)

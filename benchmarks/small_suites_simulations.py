@@ -274,7 +274,7 @@ NAMES: Final = {
 def derived(n: int, shares: tuple[float, float, float], tilt: float, images: int, words_drawn: bool = False) -> list:
     """xMCAS and internal bias of concepts that show a, b and a third group in these shares; texts lean by ``tilt``.
 
-    Intervals over images where the words are held, over stimuli where they are drawn anew.
+    Intervals over images where the words are held, over stimuli where they are drawn again.
     """
     space, words = _three_groups()
     truth, noise = _true_numbers(shares, tilt, 0.03, words_drawn=words_drawn), 0.03

@@ -22,8 +22,8 @@ from clinometer.models.images import encode_png
 from clinometer.runs.ledger import CLASSIFICATIONS, part_name, samples_name
 from clinometer.runs.plan import Parts, Plan, build_plan
 from clinometer.runs.record import card_record, new_record, with_checksum
+from clinometer.runs.run import Run, create_run
 from clinometer.runs.samples import SAMPLE_SCHEMA
-from clinometer.runs.store import Run, create_run
 from clinometer.studies import study_of
 from clinometer.studies.classification.study import SCHEMA as CLASSIFIED
 from clinometer.suites import ClassificationSuite, suite_from_mapping

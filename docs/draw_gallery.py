@@ -62,7 +62,7 @@ def draw(page: Page, address: str, section: str) -> Image.Image:
 
 
 def main() -> None:
-    """Audit what is not there yet, then draw all pictures anew."""
+    """Audit what is not there yet, then draw all pictures again."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", type=Path, help="where the runs are, or are put")
     runs = parser.parse_args().runs.resolve()

@@ -3,5 +3,5 @@
 `python -m reference.build` runs every stage; see `README.md` beside this file.
 """
 
-# Before any other import of torch: it sets how idle threads wait, and mends a mismatched torchvision.
+# Before any other import of torch: it sets how idle threads wait, and repairs a mismatched torchvision.
 import clinometer._torch  # noqa: F401

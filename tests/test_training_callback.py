@@ -102,7 +102,7 @@ def test_broken_gates_stop_it_and_a_resumed_training_knows(tmp_path, given):
     resumed.on_step_end(2, Pipeline())  # looked at before
     assert len(given()) == 2
     (tmp_path / "looks/looks.json").write_text("{}x")
-    with pytest.raises(InvalidInputError, match=r"looks.json: found no list of looks .*remove it to begin anew"):
+    with pytest.raises(InvalidInputError, match=r"looks.json: found no list of looks .*remove it to start over"):
         AuditCallback(tmp_path / "looks", every=1)
 
 

@@ -220,7 +220,7 @@ def test_a_folder_that_is_the_run_or_a_run_without_scores_is_refused(exported, t
 @pytest.mark.parametrize("exported", ["leaning"], indirect=True)
 def test_nobody_else_s_file_is_written_over(exported, tmp_path):
     run, folder, _ = exported
-    shutil.copy(folder / "references.bib", tmp_path)  # an export may be written anew
+    shutil.copy(folder / "references.bib", tmp_path)  # an export may be written again
     (tmp_path / "methods.md").write_text("# Our methods\n")
     with raises(InvalidInputError, code=Code.ALREADY_EXISTS):
         cm.export(run, tmp_path, board=None)

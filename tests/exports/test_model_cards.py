@@ -41,7 +41,7 @@ def results_of(text):
 
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory):
-    """Places of the runs, the earlier scores of leaning made anew: they did not tell pictures and text apart."""
+    """Places of the runs, the earlier scores of leaning made again: they did not tell pictures and text apart."""
     folder = tmp_path_factory.mktemp("scored")
     for study in STUDIES:
         shutil.copytree(RUNS / study, folder / study)

@@ -6,7 +6,7 @@ A toy run is made, and again and again one of its files is damaged: bits flipped
 line or a table edited as a user would. Then the run is verified, and scored, reported, compared or gone on with. What
 comes of it is one of
 
-- ``named``: verifying names the file, and the other command names it too, or mends it, or gives the same numbers;
+- ``named``: verifying names the file, and the other command names it too, or repairs it, or gives the same numbers;
 - ``harmless``: the bytes say the same as before, such as a space more in run.json;
 - ``silent``: numbers, images or settings are others, and nothing said so; or verifying missed it;
 - ``traceback``: an exception that is none of clinometer's own.
@@ -277,7 +277,7 @@ def damage(specimen: Specimen, rng: random.Random) -> tuple[str, str]:
 
 
 def attempt(specimen: Specimen, rng: random.Random, ways: Sequence[str] = ()) -> Tried:
-    """Damage a file, see what comes of it in one of some ways to use the run, and mend it."""
+    """Damage a file, see what comes of it in one of some ways to use the run, and fix it."""
     name, change = damage(specimen, rng)
     way = rng.choice(list(ways or specimen.ways))
     try:
@@ -308,7 +308,7 @@ def _judged(specimen: Specimen, name: str, way: str) -> tuple[str, str]:
 
 
 def _is_missing(message: str) -> bool:
-    """Whether a message says what is to be done anew, of a file that is gone: those name the stage."""
+    """Whether a message says what is to be done again, of a file that is gone: those name the stage."""
     return "not drawn yet" in message or "has not finished" in message or "not scored yet" in message
 
 

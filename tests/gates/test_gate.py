@@ -318,7 +318,7 @@ class Moody(Painter):
 
 @pytest.mark.thorough
 def test_a_run_that_has_changed_since_it_was_scored_is_not_judged(tmp_path):
-    """Stopped while it draws failed images anew, a run has pictures that its numbers know nothing of."""
+    """Stopped while it draws failed images again, a run has pictures that its numbers know nothing of."""
     suite, out, painter = toy_suite(target=10, concepts=2), tmp_path / "run", Moody()
     run = quick.audit(painter, suite, out, encoder=Eye())
     rule = {"metric": "mcas", "within": 9}

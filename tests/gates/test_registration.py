@@ -166,7 +166,7 @@ def change_suite(folder):
         (lambda f: (f / "r.json").write_text("{"), {}, "no registration, expected what clinometer register wrote"),
         (lambda f: (f / "r.json").write_text(" " * 3000), {}, "more than 2,048 bytes"),
         (lambda f: (f / "r.json").unlink(), {}, ": cannot be read: No such file"),
-        (lambda f: None, {"images": 13}, r"images: found 13, and r\.json says 12; leave it out, or register anew"),
+        (lambda f: None, {"images": 13}, r"images: found 13, and r\.json says 12; leave it out, or register again"),
         (lambda f: None, {"encoder": "RN50/openai"}, r"encoder: found list, and r\.json says nothing of it"),
         (lambda f: None, {"model_options": {"lora": "x"}}, "lora: found 'x', and r.json says nothing of it"),
     ],

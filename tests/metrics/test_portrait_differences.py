@@ -38,7 +38,7 @@ def swapped(first, second, places):
 
 
 def dealt(first, second):
-    """Every way of dealing each group's portraits out anew between two runs."""
+    """Every way of dealing each group's portraits out again between two runs."""
     n = {group: len(values) for group, values in first.items()}
     pools = {group: np.concatenate([first[group], second[group]]) for group in WEIGHTS}
     chosen = product(*(combinations(range(2 * n[group]), n[group]) for group in WEIGHTS))

@@ -251,7 +251,7 @@ def test_the_intervals_hold_the_estimates_and_the_one_over_prompts_is_wider():
 
 
 def test_the_image_interval_is_as_wide_as_independent_draws_scatter():
-    """Prompts fixed, images drawn anew: the interval's half width is about 1.96 standard deviations of S."""
+    """Prompts fixed, images drawn again: the interval's half width is about 1.96 standard deviations of S."""
     rng = np.random.default_rng(8)
     owns = rng.normal(size=(2, 3, DIM))
 
@@ -275,7 +275,7 @@ def test_the_image_interval_is_as_wide_as_independent_draws_scatter():
 
 @pytest.mark.thorough
 def test_the_prompt_interval_is_as_wide_as_new_prompts_scatter():
-    """Prompts and images drawn anew: the interval over prompts is about 2 × 1.96 standard deviations of S wide.
+    """Prompts and images drawn again: the interval over prompts is about 2 × 1.96 standard deviations of S wide.
 
     Resampling the images of resampled prompts too would make it wider, by the images' share of the variance.
     """

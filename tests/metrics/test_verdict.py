@@ -97,7 +97,7 @@ def test_without_a_margin_nothing_is_shown_balanced():
 
 
 def test_the_images_that_would_decide_follow_from_the_interval():
-    """Drawn anew, by a truth that is normal around the estimate, four of five would be decided."""
+    """Drawn again, by a truth that is normal around the estimate, four of five would be decided."""
     (judged,) = judge_family([row(0.1, 0.2)], a="men", b="women")
     factor, z = judged.n_decide / 20, 0.1 / (0.2 / norm.isf(0.025))
     ends = (np.array([1, -1]) * z * factor**0.5 - norm.isf(0.025)) / (1 + factor) ** 0.5

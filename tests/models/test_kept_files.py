@@ -1,4 +1,4 @@
-"""Files of finished images are stored as they are where they show what is measured, and encoded anew elsewhere."""
+"""Files of finished images are stored as they are where they show what is measured, and encoded again elsewhere."""
 
 import io
 import warnings

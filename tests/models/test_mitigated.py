@@ -157,7 +157,7 @@ def test_files_beside_it_must_be_those_it_was_written_with(made, tmp_path):
     place = copytree(made["projection"].directory, tmp_path / "damaged")
     with (place / "mitigation.safetensors").open("ab") as file:
         file.write(b"\0")
-    with pytest.raises(ModelError, match="is not the file that it was written with; make the mitigation anew"):
+    with pytest.raises(ModelError, match="is not the file that it was written with; make the mitigation again"):
         load_generator(str(place))
 
 

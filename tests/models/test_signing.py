@@ -70,7 +70,7 @@ def other_method(folder):
     [
         (lambda folder: (folder / "link").symlink_to(folder / "a.b"), "link: a symbolic link, which model-signing"),
         (lambda folder: os.mkfifo(folder / "pipe"), "pipe: neither a file nor a folder"),
-        (lambda folder: (folder / SIGNATURE).write_text("{}"), "no signature of model-signing; sign the folder anew"),
+        (lambda folder: (folder / SIGNATURE).write_text("{}"), "no signature of model-signing; sign the folder again"),
         (lambda folder: (folder / SIGNATURE).write_text("[" * 100_000), "no signature of model-signing"),
         (other_method, "made over 'files' by 'blake3'; expected the default"),
     ],

@@ -88,7 +88,7 @@ def test_freed_memory_is_kept_unless_the_environment_says_how_to_allocate():
         for env in ({}, {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=7"})  # its own default
     )
     assert kept < 1000
-    assert given_back > 100_000  # each page of each block anew
+    assert given_back > 100_000  # each page of each block again
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def test_failed_images_are_drawn_anew_by_workers_too(tmp_path, finished):
     assert (sick.samples.status == "failed").sum() == 6
     notes = Notes()
     run = audit(tmp_path / "run", workers=2, retry_failed=True, progress=notes)
-    assert "6 failed images are drawn anew" in notes.messages
+    assert "6 failed images are drawn again" in notes.messages
     assert tables(run) == tables(finished)
 
 

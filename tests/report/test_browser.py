@@ -70,7 +70,7 @@ def widths(page: Page) -> tuple[int, int]:
 
 
 def loaded_on(page: Page, first: dict[str, int], *others: dict[str, int]) -> Iterator[dict[str, int]]:
-    """A page that was opened on the first screen, then loaded anew on the others."""
+    """A page that was opened on the first screen, then loaded again on the others."""
     yield first
     for viewport in others:
         page.set_viewport_size(viewport)

@@ -291,7 +291,7 @@ def test_a_name_cannot_end_our_section():
         (f"{BEGIN}{END}{BEGIN}{END}", "found 2 of"),
         ("---\n- a\n---\n", "its metadata is a list, expected a mapping"),
         ("---\na: [\n---\n", "its metadata cannot be read"),
-        ("---\na: !!bool perhaps\n---\n", "its metadata cannot be read: 'perhaps'; mend it"),
+        ("---\na: !!bool perhaps\n---\n", "its metadata cannot be read: 'perhaps'; fix it"),
         ("---\n{a: 1}\n---\n", "stands in braces"),
         ("---\nmodel-index: 3\n---\n", "is no list of models with their results"),
         ("---\nmodel-index:\n- name: a # mine\n  results: []\n---\n", "a comment within model-index"),

@@ -130,7 +130,7 @@ def test_figures_are_those_of_the_report_and_one_may_go_on_with_them(runs, tmp_p
     drawn.axes[0].set_title("My own")
     drawn.set_size_inches(4, 4)
     drawn.savefig(tmp_path / "mine.pdf")
-    assert figures.leaning().axes[0].get_title() != "My own"  # each call draws anew
+    assert figures.leaning().axes[0].get_title() != "My own"  # each call draws again
     files = [name for name in cm.export(runs[0], tmp_path / "paper") if re.fullmatch(r"figures/.*\.svg", name)]
     assert len(files) == len(set(dir(figures)) - {"leaning"})  # files are named by what they show
     with pytest.raises(AttributeError, match="no figure 'forrest'; it has forest, "):

@@ -58,7 +58,7 @@ def test_a_specimen_is_whole_again(specimen):
 
 
 def edited(run, name, edit):
-    """A table of a run as its bytes with other cells, sealed anew, and the seal."""
+    """A table of a run as its bytes with other cells, sealed again, and the seal."""
     table = storage.unsealed(pq.read_table(run / name))
     column, cells = edit(table)
     return storage.sealed(table.set_column(table.column_names.index(column), column, cells), name)

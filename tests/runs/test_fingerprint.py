@@ -21,8 +21,8 @@ from clinometer.pipeline.results import refresh_report, write_report
 from clinometer.runs import NoProgress, verification
 from clinometer.runs.ledger import vectors_name
 from clinometer.runs.record import with_checksum
+from clinometer.runs.run import Run
 from clinometer.runs.samples import Samples
-from clinometer.runs.store import Run
 from clinometer.suites import load_suite
 from tests import quick
 from tests.builders import tiny_clip, tiny_stable_diffusion

@@ -31,9 +31,9 @@ from clinometer.errors import (
 from clinometer.pipeline.results import write_report
 from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.record import checksum_of, new_record, with_checksum
+from clinometer.runs.run import Run, create_run
 from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.runs.storage import REDO, Directory, read_sealed, seal_of, sealed
-from clinometer.runs.store import Run, create_run
 from tests import quick
 from tests.old_runs import as_of_format_1
 from tests.runs.counting import count_up
@@ -256,7 +256,7 @@ def test_a_damaged_file_that_is_read_meanwhile_loses_no_change_of_run_json(run, 
 
 
 def test_threads_that_read_and_one_that_changes_run_json_see_whole_records(run):
-    """Each reader finds a damaged file and looks at run.json anew, while changes of it go on."""
+    """Each reader finds a damaged file and looks at run.json again, while changes of it go on."""
     swap_images(run)
     ledger = cm.open_run(run).ledger
     over = threading.Event()
@@ -297,7 +297,7 @@ def test_of_two_reports_at_once_the_one_that_stays_is_listed(run, monkeypatch):
     verify_run(run)
 
 
-# --- killed, damaged, mended -----------------------------------------------------------------------------------------
+# --- killed, damaged, repaired ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.thorough
@@ -555,8 +555,8 @@ def test_a_run_that_its_margin_stopped_keeps_it(tmp_path):
     ("name", "way_out"),
     [
         ("plan.parquet", "Restore it, or start a new run"),
-        ("samples/part-00000.parquet", "only what is missing is done anew"),
-        ("embeddings/eye/texts.parquet", "only what is missing is done anew"),
+        ("samples/part-00000.parquet", "only what is missing is done again"),
+        ("embeddings/eye/texts.parquet", "only what is missing is done again"),
     ],
 )
 def test_a_file_that_is_gone_is_named_with_the_way_out(run, name, way_out):
@@ -752,7 +752,7 @@ def test_a_number_that_does_not_follow_from_the_vectors_is_named(run, checked):
             verify_run(run, recompute=True)
     (line,) = [line for line in str(said.value).splitlines() if "scores.parquet: " in line]
     assert line.startswith("scores.parquet: value of mcas / mcas / concept 0.80")
-    assert "stored 0.0, anew 1.3" in line
+    assert "stored 0.0, again 1.3" in line
 
 
 def test_a_row_that_was_taken_out_or_put_in_is_named(run):
@@ -761,5 +761,5 @@ def test_a_row_that_was_taken_out_or_put_in_is_named(run):
     opened.write_scores(scores.assign(metric=["faith", *scores.metric[1:]]).drop(index=1), opened.curves)
     with pytest.raises(RunCorruptError) as said:
         verify_run(run, recompute=True)
-    assert "is found anew, and not stored" in str(said.value)
+    assert "is found again, and not stored" in str(said.value)
     assert "scores.parquet: faith / " in str(said.value)

@@ -220,7 +220,7 @@ def test_a_missing_part_is_said_and_taken_in_again(run, tmp_path):
 
 
 def test_going_on_with_a_run_misses_its_ratings(run, tmp_path):
-    """What is drawn is drawn anew where it is gone; what people said is not, and must not leave the scores unseen."""
+    """What is drawn is drawn again where it is gone; what people said is not, and must not leave the scores unseen."""
     import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", answered(run)))
     rescore(run, rated_of(run))
     run.directory.remove("ratings/part-00000.parquet")

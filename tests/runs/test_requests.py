@@ -7,10 +7,10 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import RunCorruptError
+from clinometer.runs.backends import INVENTORIES
 from clinometer.runs.leases import hold
+from clinometer.runs.run import Run
 from clinometer.runs.storage import Directory
-from clinometer.runs.store import Run
-from clinometer.runs.stores import INVENTORIES
 from tests import quick
 from tests.runs.s3_server import bucket
 from tests.toys import Eye, Painter, toy_suite
@@ -103,7 +103,7 @@ def test_a_table_of_samples_asks_once_a_part(counts):
 
 def test_a_large_part_is_fetched_without_its_pixels_and_once(run, store, monkeypatch):
     here, parts = run.samples, len(run.parts)
-    monkeypatch.setattr("clinometer.runs.stores._SMALL", 0)
+    monkeypatch.setattr("clinometer.runs.backends._SMALL", 0)
     monkeypatch.setattr("clinometer.runs.storage._TAIL", 2**13)
     found = asked(store, lambda: Run(run.url).samples)
     assert parts + 3 < found["GET"] <= 2 * parts + 3  # run.json twice, the plan, and two ranges of all but small parts
@@ -117,7 +117,7 @@ def test_a_large_part_is_fetched_without_its_pixels_and_once(run, store, monkeyp
 
 
 def rewritten(url, part, **changes):
-    """Have somebody else write a part anew, and list it."""
+    """Have somebody else write a part again, and list it."""
     other = Run(url)
     other.drawn.redraw({part: {sample.id for sample in other.parts[part]}})
     rows = other.drawn.part(part, None).to_pylist()
@@ -127,7 +127,7 @@ def rewritten(url, part, **changes):
 
 def test_a_part_that_another_writes_after_the_listing_is_read_as_it_is(run, monkeypatch):
     """By the size that the listing holds, its end is looked for in the wrong place."""
-    monkeypatch.setattr("clinometer.runs.stores._SMALL", 0)
+    monkeypatch.setattr("clinometer.runs.backends._SMALL", 0)
     monkeypatch.setattr("clinometer.runs.storage._TAIL", 2**13)
     with run.directory.listed_once():
         assert run.drawn.has(0)

@@ -17,8 +17,8 @@ from clinometer.errors import Code, RunCorruptError, RunLockedError, RunNotFound
 from clinometer.runs import files
 from clinometer.runs.files import Files
 from clinometer.runs.record import new_record, require_whole
+from clinometer.runs.run import Run, create_run
 from clinometer.runs.storage import Directory
-from clinometer.runs.store import Run, create_run
 from tests.raising import raises
 from tests.toys import Painter, toy_suite
 
@@ -292,7 +292,7 @@ def closed():
 
 
 def test_what_may_not_be_seen_is_not_taken_for_missing(closed):
-    """It would be drawn anew."""
+    """It would be drawn again."""
     with unprivileged():
         for look in (lambda: closed.exists("hidden/part.parquet"), lambda: closed.names("hidden", ".parquet"),
                      Directory(closed.path("hidden")).contents):  # fmt: skip

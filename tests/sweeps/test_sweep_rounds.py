@@ -133,9 +133,9 @@ def test_a_cell_that_fails_stops_no_other_and_catches_up_when_it_is_mended(whole
     found = swept(tmp_path / "sweep", models=models(far=Broken(6.0, name="far")))
     assert list(found.failed) == ["far-toy-seed-0"]
     assert drawn(found)["same"] == drawn(whole)["same"]
-    mended = swept(tmp_path / "sweep")
-    assert not mended.failed
-    assert set(drawn(mended)["far"].values()) == {MOST}
+    repaired = swept(tmp_path / "sweep")
+    assert not repaired.failed
+    assert set(drawn(repaired)["far"].values()) == {MOST}
 
 
 class Fickle(Shifted):

@@ -113,9 +113,9 @@ def test_a_cell_that_fails_stops_no_other_and_is_told_with_the_way_out(tmp_path)
     undone = found.table[found.table.kind == "undone"]
     assert list(undone.model) == ["redder", "redder"]
     assert undone.reason.str.contains("no such kernel").all()
-    mended = swept(tmp_path / "sweep")
-    assert not mended.failed
-    require_finished(mended)
+    repaired = swept(tmp_path / "sweep")
+    assert not repaired.failed
+    require_finished(repaired)
 
 
 def test_differences_are_those_of_compare(whole, tmp_path):

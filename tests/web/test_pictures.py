@@ -1,4 +1,4 @@
-"""Pictures: decoded under limits, encoded anew, kept."""
+"""Pictures: decoded under limits, encoded again, kept."""
 
 import io
 import os

@@ -403,7 +403,7 @@ def test_what_people_answered_corrects_what_a_reader_said(served):
             assert (row.n_a, row.n_target) == (seen.shape[1], len(samples))
     alpha = run.scores[(run.scores.component == "alpha") & (run.scores.group == "people")]
     assert len(alpha) == 1
-    whole = cm.score_run(run.url)  # collecting computes the same rows as scoring anew
+    whole = cm.score_run(run.url)  # collecting computes the same rows as scoring again
     pd.testing.assert_frame_equal(whole, run.scores)
     page = run.directory.read_bytes("report.html").decode()
     assert "with people" in page

@@ -214,7 +214,7 @@ def test_two_processes_at_once_raise_no_alarm(tmp_path):
 def test_a_missing_database_is_said(killed, tmp_path):
     folder, _ = copied(killed, tmp_path)
     (folder / FILE).unlink()
-    with pytest.raises(RatingsError, match=r"that held \d+ changes is missing.*to begin anew"):
+    with pytest.raises(RatingsError, match=r"that held \d+ changes is missing.*to start over"):
         open_database(f"sqlite:///{folder / FILE}")
     assert not (folder / FILE).exists()
     for ending in (".seal", "-wal"):

@@ -301,8 +301,9 @@ def import_counts(
     from clinometer.api.run import Run
     from clinometer.pipeline.results import refresh_report, score
     from clinometer.readings.standard import read_reference
-    from clinometer.runs import Directory, listening, store
+    from clinometer.runs import Directory, listening
     from clinometer.runs.record import COUNTED, new_record
+    from clinometer.runs.run import create_run, require_run_or_nothing
     from clinometer.studies.counts.table import card_of_counts, read_counts, suite_of_counts, write_counts
 
     progress, path = listening(progress), Path(file)
@@ -312,9 +313,9 @@ def import_counts(
     if reference is not None:
         suite = suite.with_reference(read_reference(reference), os.fspath(reference))
     directory = Directory(out or Path("runs") / f"{card.name}-{suite.name}".replace("/", "-"))
-    store.require_run_or_nothing(directory)
+    require_run_or_nothing(directory)
     with directory.locked():
-        run = store.create_run(directory.url, new_record(suite, card, seed=0, origin=COUNTED, options=options), [])
+        run = create_run(directory.url, new_record(suite, card, seed=0, origin=COUNTED, options=options), [])
         run.record_options(options)
         write_counts(run, counts)
         del counts  # the run has them from here on

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from clinometer.exports.paper import Figures, metric_latex
 from clinometer.pipeline.results import run_repr_html
-from clinometer.runs import store
+from clinometer.runs.run import Run as StoredRun
 from clinometer.studies import study_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _NAMES = ("metric", "component", "concept", "category", "group", "setting", "enc
 """The columns that name a row of scores."""
 
 
-class Run(store.Run):
+class Run(StoredRun):
     """A run directory, opened: ``run.scores``, ``run.samples``, ``run.suite``, ``run.model_card``, …"""
 
     def _repr_html_(self) -> str:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from clinometer.gates import Policy
     from clinometer.gates.registration import Review
     from clinometer.metrics.reading import OpenAnswers
-    from clinometer.runs import store
+    from clinometer.runs.run import Run as StoredRun
 
     AskedPolicy: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Policy
 else:
@@ -91,7 +91,7 @@ def score_run(
     workers: Annotated[int | None, option_of("workers")] = None,
     progress: Listener | None = None,
 ) -> "pd.DataFrame":
-    """Score a run anew without drawing anything.
+    """Score a run again without drawing anything.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def trace_run(
     device: Annotated[str, option_of("device")] = "auto",
     progress: Listener | None = None,
 ) -> "pd.DataFrame":
-    """Draw a run's images again, keep what the model took them for on the way, and score the run anew.
+    """Draw a run's images again, keep what the model took them for on the way, and score the run again.
 
     Parameters
     ----------
@@ -392,7 +392,7 @@ def verify_run(
     run: Annotated[AskedRun, RUN],
     *,
     recompute: Annotated[
-        bool, Option("Also compute every number anew from the vectors, and say which differ. Writes nothing.")
+        bool, Option("Also compute every number again from the vectors, and say which differ. Writes nothing.")
     ] = False,
     evidence: Annotated[
         Place | None,
@@ -479,9 +479,9 @@ def review_registration(
     return review(open_if_place(run), registration, None if policy is None else policy_digest(policy))
 
 
-def open_if_place(run: AskedRun) -> "store.Run":
+def open_if_place(run: AskedRun) -> "StoredRun":
     """Return a run that is given by its place, or open already."""
     from clinometer.api.run import Run
-    from clinometer.runs import store
+    from clinometer.runs.run import Run as StoredRun
 
-    return run if isinstance(run, store.Run) else Run(run)
+    return run if isinstance(run, StoredRun) else Run(run)

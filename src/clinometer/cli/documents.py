@@ -291,7 +291,7 @@ class VerificationDocument(Document):
     checked: bool = Field(description="Whether the run has checksums; without, files can be read and no more is known.")
     unlisted: list[str] = Field(description="Files that run.json does not list.")
     unfinished: str = Field(description="What is still to be done; empty of a finished run.")
-    recomputed: bool = Field(description="Whether its numbers were computed anew, and are those that are stored.")
+    recomputed: bool = Field(description="Whether its numbers were computed again, and are those that are stored.")
     evidence: str | None = Field(description="The record that it was held against.")
     attempts: list[str] = Field([], description="Every attempt under its registration, in words.")
     changes: list[str] | None = Field(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @asks(api.score_run)
 def score(path: str, *, log_to: LogToOption = None, **asked: Any) -> None:
-    """Score a run anew, with more encoders if given, or fewer. Draws nothing."""
+    """Score a run again, with more encoders if given, or fewer. Draws nothing."""
     from clinometer.cli.console import LiveProgress, print_summary, send_to
 
     with LiveProgress() as progress:
@@ -71,7 +71,7 @@ def report(
         Path | None, typer.Option("--out", "-o", help="Where that table is written. [default: RUN/paper-NAME.csv]")
     ] = None,
 ) -> None:
-    """Write the report of a run anew, or hold the run against a paper's tables."""
+    """Write the report of a run again, or hold the run against a paper's tables."""
     from clinometer.cli.console import print_report_place
     from clinometer.cli.results import print_paper_tables
     from clinometer.pipeline.results import write_report

@@ -93,7 +93,7 @@ def write_evidence(
             "a statement about it says what became of a policy; give one, or leave it out", field="model"
         )
     if run.unchecked:
-        raise RunCorruptError(f"{run.url}: {run.unchecked}, so nothing can be signed for it; audit the model anew")
+        raise RunCorruptError(f"{run.url}: {run.unchecked}, so nothing can be signed for it; audit the model again")
     place = Directory(out)
     if place.place == run.directory.place:
         raise InvalidInputError.conflict(f"{place.shown}: this is the run itself; give another folder")
@@ -397,7 +397,7 @@ def _require_files(run: Run, source: str | os.PathLike[str], record: Mapping[str
         if (now := run.directory.sha256(name)) != checksum:
             raise RunCorruptError(
                 f"{run.directory.path(name)}: it is not the one of the record (SHA-256 {str(checksum)[:8]}…, found "
-                f"{now[:8]}…); it was changed or made anew since"
+                f"{now[:8]}…); it was changed or made again since"
             )
 
 
@@ -416,7 +416,7 @@ def _require_derived(run: Run, source: str | os.PathLike[str], record: Any, base
         raise InvalidInputError.malformed(f"{source}: {NO_RECORD}") from error
     if policy is None and "findings" in result:
         raise InvalidInputError.incomplete(
-            f"{source}: it has findings without the policy that they follow from; export it anew"
+            f"{source}: it has findings without the policy that they follow from; export it again"
         )
     if checksum and (baseline is None or baseline.record.get("checksum") != checksum):
         raise InvalidInputError.mismatch(

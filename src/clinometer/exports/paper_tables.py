@@ -12,7 +12,7 @@ import pandas as pd
 
 from clinometer.errors import InvalidInputError
 from clinometer.published import Published, papers, published
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies import study_of
 from clinometer.studies.printed import PrintedCell, PrintedTable

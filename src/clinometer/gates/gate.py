@@ -33,7 +33,7 @@ from clinometer.pipeline.comparison import compare_runs
 from clinometer.readings.fit import unfit
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.ratings import mixed_raters
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.runs.verification import outdated, require_foundation
 from clinometer.stats.equivalence import HeldToLimits, hold_to_limits
 from clinometer.studies import study_of

@@ -17,7 +17,7 @@ from clinometer._messages import first_and_more
 from clinometer.errors import ClinometerError, GateError
 from clinometer.gates.policy import GateReason
 from clinometer.runs.browse import found_below
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.runs.verification import SCORES, are_whole, outdated
 from clinometer.stats.latest_change import fewest_records, latest_change
 from clinometer.studies.refusals.scores import METRIC as REFUSAL

@@ -117,7 +117,7 @@ class Registration(Strict):
         if isinstance(recorded, str) and (found := checksum_of(data)) != recorded:
             raise ValueError(
                 f"it was changed since it was registered (checksum {quoted(recorded, 8)}, found {found[:8]}); restore "
-                "it, or register anew"
+                "it, or register again"
             )
         return data
 
@@ -277,7 +277,7 @@ def with_registration(request: AuditRequest) -> AuditRequest:
         if value != registered:
             told = "nothing of it" if registered is None else quoted(registered)
             raise InvalidInputError.mismatch(
-                f"found {quoted(value)}, and {path} says {told}; leave it out, or register anew", field=name
+                f"found {quoted(value)}, and {path} says {told}; leave it out, or register again", field=name
             )
     free = {name: getattr(request, name) for name in FREE}
     options = registration.model_options | dict(request.model_options or {})
@@ -287,12 +287,12 @@ def with_registration(request: AuditRequest) -> AuditRequest:
         raise InvalidInputError.mismatch(
             f"{path}: suite {suite.name} is not the one that was registered (hash "
             f"{registration.suite_fingerprint[:8]}, found {suite.fingerprint[:8]}): its file was changed, or another "
-            "version reads it; restore it, or register anew"
+            "version reads it; restore it, or register again"
         )
     if _hash_of_standard(suite) != registration.standard_sha256:
         raise InvalidInputError.mismatch(
             f"{path}: the declared standard is not the one that was registered: its file was changed; restore it, or "
-            "register anew"
+            "register again"
         )
     return merged
 
@@ -313,7 +313,7 @@ def audit_registered(request: AuditRequest, audit: Callable[[AuditRequest], str]
     begun = Run(directory.url).record["options"].get("registration", {}) if directory.exists(RECORD) else None
     if begun is not None and begun.get("checksum") != registration.checksum:
         raise RunMismatchError(
-            f"{directory.shown}: a run that was not begun under {path}; give another --out, so that it is drawn anew"
+            f"{directory.shown}: a run that was not begun under {path}; give another --out, so that it is drawn again"
         )
     name = escaped(shortened(directory.shown.rstrip("/").rpartition("/")[2]))  # a whole path may name a user
     attempt = journal.start(registration, name, None if begun is None else int(begun["attempt"]))

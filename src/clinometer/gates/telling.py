@@ -24,7 +24,7 @@ from clinometer.report import wording
 from clinometer.report.html import notebook_html
 from clinometer.report.model_card.content import escaped
 from clinometer.runs.record import package_versions
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scores import METRIC as REFUSAL
 

@@ -49,7 +49,7 @@ from clinometer.runs.drawing import cost, price_of
 from clinometer.runs.ledger import RECORD
 from clinometer.runs.plan import build_plan
 from clinometer.runs.record import card_record
-from clinometer.runs.store import require_run_or_nothing
+from clinometer.runs.run import require_run_or_nothing
 from clinometer.stats.association import nearest_group, unit_vectors
 from clinometer.studies import study_of
 from clinometer.suites import Suite

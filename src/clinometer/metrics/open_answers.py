@@ -103,7 +103,7 @@ class Dependence:
     """The mutual information of answer and concept, in nats, over the images that were answered.
 
     ``value`` is never negative, and above 0 on average where nothing depends: ``null`` is its mean over answers dealt
-    out anew, and ``p`` the share of deals with as much. ``reason`` says why a number is NaN.
+    out again, and ``p`` the share of deals with as much. ``reason`` says why a number is NaN.
     """
 
     value: float

@@ -243,7 +243,7 @@ def errors_elsewhere(each: AnsweredQuestion) -> np.ndarray:
 def shares_of_all(each: AnsweredQuestion, rows: Sequence[Score], *, rated: bool = False) -> list[Score]:
     """Return a row each group of the shares of all concepts' images together, a concept weighing as many as it has.
 
-    ``rows`` are the concepts' corrected shares, whose correction is made anew for the answers to all images, as errors
+    ``rows`` are the concepts' corrected shares, whose correction is made again for the answers to all images, as errors
     of the rates are errors of all concepts; or the ``rated`` ones, of which value and ends are averaged: that holds
     however their errors depend on each other. Where a concept's share is withheld, so is that of all.
     """

@@ -231,7 +231,7 @@ def read_mitigation(spec: str | Path) -> tuple[Mitigation, Path]:
         if not tensors.is_file() or file_hash(tensors) != found.tensors_sha256:
             what = "is not the file that it was written with" if tensors.is_file() else "is missing"
             raise ModelError.corrupt(
-                f"{TENSORS} beside {path.name} {what}; make the mitigation anew", field="mitigation"
+                f"{TENSORS} beside {path.name} {what}; make the mitigation again", field="mitigation"
             )
     return found, path
 

@@ -286,7 +286,7 @@ class DrawsAtOnce(Generator, Protocol):
 
 
 class TakesSettings(Generator, Protocol):
-    """Draws at other settings without being loaded anew: `with_settings` gives another generator on the same weights.
+    """Draws at other settings without being loaded again: `with_settings` gives another generator on the same weights.
 
     It is given those of `SETTINGS` that are not its defaults.
     """

@@ -84,7 +84,7 @@ def load_generator(spec: str, *, prefer: Mapping[str, Any] | None = None, **opti
         left out where it has not. An adapter with a parameter ``prefer`` decides itself what its model has; of any
         other, the parameters of its factory do.
     **options : what the adapter takes, such as ``steps``, ``guidance_scale``, ``device``, ``dtype``,
-        ``batch_size``. ``mitigation`` is for all: where an adapter does not take it, its prompts are worded anew.
+        ``batch_size``. ``mitigation`` is for all: where an adapter does not take it, its prompts are worded again.
 
     Raises
     ------

@@ -67,7 +67,7 @@ def model_digest(folder: Path, card: Mapping[str, Any]) -> str:
     if signed and signed["digest"] != total.hexdigest():
         raise ModelError.corrupt(
             f"{folder}: its files are not those that {SIGNATURE} was made for (digest {quoted(signed['digest'], 8)}, "
-            f"found {total.hexdigest()[:8]}…); restore them, or sign them anew"
+            f"found {total.hexdigest()[:8]}…); restore them, or sign them again"
         )
     return total.hexdigest()
 
@@ -101,7 +101,7 @@ def _signed(signature: Path) -> dict[str, Any]:
         raise ModelError.cannot_read(signature, error) from error
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise ModelError.malformed(
-            f"{signature}: no signature of model-signing; sign the folder anew, or move it away"
+            f"{signature}: no signature of model-signing; sign the folder again, or move it away"
         ) from error
 
 

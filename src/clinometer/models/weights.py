@@ -178,9 +178,9 @@ def damage(error: BaseException) -> str:
     from safetensors import SafetensorError
 
     if any("no file named" in str(cause) for cause in _causes(error)):  # the words of diffusers and transformers
-        return "; download it anew"
+        return "; download it again"
     damaged = any(isinstance(cause, SafetensorError) for cause in _causes(error))
-    return " (a file of weights is empty or damaged: download it anew)" if damaged else ""
+    return " (a file of weights is empty or damaged: download it again)" if damaged else ""
 
 
 def pickle_message(name: str) -> str:
@@ -241,7 +241,7 @@ def require_vocabulary(name: str, tokenizer: Any) -> None:
     if not any(any(map(str.isalnum, str(token))) for token in tokenizer.get_vocab() if token not in beside):
         raise ModelError.incomplete(
             f"{name}: the tokenizer has no vocabulary, and every text would be alike to it; expected tokenizer.json "
-            "or what its library saves instead; download it anew"
+            "or what its library saves instead; download it again"
         )
 
 

@@ -67,7 +67,7 @@ from clinometer.readings.folder import read_groups, read_known
 from clinometer.readings.open_answers import require_counterfactuals
 from clinometer.readings.scores import require_reader
 from clinometer.readings.standard import read_reference
-from clinometer.runs import Directory, Progress, store
+from clinometer.runs import Directory, Progress
 from clinometer.runs.answers import reader_question
 from clinometer.runs.departures import Departure, portrait_departures, suite_under
 from clinometer.runs.drawing import cost, price_of
@@ -76,6 +76,7 @@ from clinometer.runs.manifest import groups_by_prompt, manifest_prompt_specs
 from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.progress import naming_errors
 from clinometer.runs.record import card_record
+from clinometer.runs.run import Run, require_run_or_nothing
 from clinometer.runs.tracing import WatchedGenerator
 from clinometer.runs.verification import recalled, remember
 from clinometer.studies import study_of
@@ -183,7 +184,7 @@ def questions_of(
 
 def errors_from(
     request: AuditRequest, asked: Sequence[QuestionSpec]
-) -> Callable[[store.Run, Sequence[Reader], Progress], None] | None:
+) -> Callable[[Run, Sequence[Reader], Progress], None] | None:
     """Check the labelled pictures of a request, and return what reads them; None where it names none.
 
     Raises
@@ -339,7 +340,7 @@ def preview(request: AuditRequest, others: Sequence[AuditRequest] = ()) -> Previ
             raise InvalidInputError.conflict(
                 f"found {decider!r}, and nothing that reads the images; give --reader as well", field="verdict_reader"
             )
-        require_reader(store.Run(directory.url), str(decider))
+        require_reader(Run(directory.url), str(decider))
     study, part_size, images = study_of(suite), part_size_of(generator), suite.image_count
     study.check(generator, suite)
     plan: Sequence[Sample] = build_plan(
@@ -394,11 +395,11 @@ def run_job(
         generator_recipe = TracedGenerator(generator_recipe, looking, job.watches)
         job = replace(job, generator=WatchedGenerator(job.generator, encoders, **job.watches))
     directory = Directory(out)
-    store.require_run_or_nothing(directory)
+    require_run_or_nothing(directory)
     weights = weights_of([job.generator, *encoders, *(each for each in job.readers if not price_of(each))])
     with directory.locked(), ExitStack() as opened:
         if is_finished(job, out, encoders):
-            score(run := store.Run(out), progress)  # which says so
+            score(run := Run(out), progress)  # which says so
             refresh_report(run)
             remember(run, asked=job.asked())
             return directory.url
@@ -419,10 +420,10 @@ def _find_kept(out: str | os.PathLike[str] | None, suite: Suite, asked: str, pro
     named = glob.escape(suite.name.replace("/", "-"))
     for place in Path("runs").glob(f"*-{named}") if out is None else [out]:
         directory = Directory(place)
-        if not (directory.is_local and directory.exists(RECORD)) or recalled(store.Run(place)).get("asked") != asked:
+        if not (directory.is_local and directory.exists(RECORD)) or recalled(Run(place)).get("asked") != asked:
             continue
         with directory.locked():
-            run = store.Run(place)
+            run = Run(place)
             if is_as_it_ended(run):
                 for card in run.encoder_cards.values():
                     if warning := misfits(card, run.model_card, suite):

@@ -19,7 +19,7 @@ from clinometer.runs.comparison import Comparison, NarrowedRun, shared_encoders
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.plan import Sample
 from clinometer.runs.record import COUNTED
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import compared_refusals
 

@@ -31,8 +31,8 @@ from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.progress import Progress
 from clinometer.runs.reading import answers_to_come, read
 from clinometer.runs.record import card_record, difference_between, identity_of, new_record
+from clinometer.runs.run import Run, create_run
 from clinometer.runs.storage import Directory
-from clinometer.runs.store import Run, create_run
 from clinometer.runs.tracing import WatchedGenerator, parts_without_trace, trace_parts
 from clinometer.runs.verification import (
     SCORES,
@@ -320,7 +320,7 @@ def _create_or_resume(job: Job, out: str | os.PathLike[str], encoders: Sequence[
         for departure in departures:
             progress.note(f"  {departure.sentence}")
     if job.retry_failed:
-        progress.note(f"{run.drawn.redraw_failures()} failed images are drawn anew")
+        progress.note(f"{run.drawn.redraw_failures()} failed images are drawn again")
         ask_failed_again(run, job.readers, progress)
     for place in job.pictures:
         if taken := take_pictures(run, Run(place)):
@@ -452,7 +452,7 @@ def trace_run(
     latents: bool = False,
     device: str = "auto",
 ) -> None:
-    """Draw a run's images again, keep what is seen on the way, score the run anew and report it.
+    """Draw a run's images again, keep what is seen on the way, score the run again and report it.
 
     Raises
     ------

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clinometer.models.readers import Reader
     from clinometer.pipeline.engines import Engine
     from clinometer.runs.progress import Progress
-    from clinometer.runs.store import Run
+    from clinometer.runs.run import Run
     from clinometer.suites import Suite
 
     AskedModel: TypeAlias = str | Generator

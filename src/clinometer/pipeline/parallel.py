@@ -38,7 +38,7 @@ from clinometer.runs.ledger import readings_name
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Failures, NoProgress, Progress
 from clinometer.runs.reading import finish_reading, read, waiting_answers
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.runs.worker import Worker
 from clinometer.studies.study import PartStage, Pool, Stage, WholeStage, Work
 
@@ -341,7 +341,7 @@ class StageWork:
     recipe, card : the model, and what it is expected to be.
     batch_size : how many images the driver's draws at once; a part's batches must not depend on the worker.
     threads : torch's, in each worker. Sums run in another order where there are more, so all have as many.
-    redraw : samples that are drawn anew, by part.
+    redraw : samples that are drawn again, by part.
     draws : the stage makes samples, so their statuses are reported to the driver.
     folder : where the driver works: relative paths mean there what they mean here.
     """

@@ -21,8 +21,8 @@ from clinometer.report.inputs import ReportInput, report_input
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.progress import Progress
 from clinometer.runs.ratings import with_ratings
+from clinometer.runs.run import Run
 from clinometer.runs.scores import SCORE_AGAIN
-from clinometer.runs.store import Run
 from clinometer.runs.verification import (
     REPORT,
     SCORED,
@@ -98,7 +98,7 @@ def score_study(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
 
 
 def require_same_scores(run: Run, progress: Progress) -> None:
-    """Compute every number anew from what is on disk, hold it against those that are stored, and write nothing.
+    """Compute every number again from what is on disk, hold it against those that are stored, and write nothing.
 
     Numbers are the same that agree to nine digits: on another machine the last may differ.
 
@@ -111,12 +111,12 @@ def require_same_scores(run: Run, progress: Progress) -> None:
     """
     stored = {SCORES: run.scores, "curves.parquet": run.curves}
     require_drawn(run)
-    progress.start("scoring anew", 1, 0)
+    progress.start("scoring again", 1, 0)
     scored = compute_scores(run, resamples_of(run))
     progress.advance(1)
     progress.finish()
-    anew = {SCORES: scored.scores, "curves.parquet": scored.curves}
-    differences = [line for name in stored for line in _differences(name, stored[name], anew[name])]
+    again = {SCORES: scored.scores, "curves.parquet": scored.curves}
+    differences = [line for name in stored for line in _differences(name, stored[name], again[name])]
     if differences:
         more = f"\nand {len(differences) - MOST_LINES:,} more" if len(differences) > MOST_LINES else ""
         raise RunCorruptError(
@@ -126,13 +126,13 @@ def require_same_scores(run: Run, progress: Progress) -> None:
         )
 
 
-def _differences(name: str, stored: pd.DataFrame, anew: pd.DataFrame) -> Iterator[str]:
+def _differences(name: str, stored: pd.DataFrame, again: pd.DataFrame) -> Iterator[str]:
     """Yield where two tables differ, a line each: rows and columns that one lacks, and cells."""
-    keys = [key for key in ("curve", *_KEYS) if key in stored and key in anew]
-    old, new = (table.set_axis(_row_names(table[keys]), axis="index") for table in (stored, anew))
+    keys = [key for key in ("curve", *_KEYS) if key in stored and key in again]
+    old, new = (table.set_axis(_row_names(table[keys]), axis="index") for table in (stored, again))
     yield from (f"{name}: column {column} is not stored" for column in new.columns.difference(old.columns))
-    yield from (f"{name}: {row} is stored, and not found anew" for row in old.index.difference(new.index, sort=False))
-    yield from (f"{name}: {row} is found anew, and not stored" for row in new.index.difference(old.index, sort=False))
+    yield from (f"{name}: {row} is stored, and not found again" for row in old.index.difference(new.index, sort=False))
+    yield from (f"{name}: {row} is found again, and not stored" for row in new.index.difference(old.index, sort=False))
     both = new.index.intersection(old.index, sort=False)
     for column in new.columns.intersection(old.columns, sort=False):
         one, other = old.loc[both, column], new.loc[both, column]
@@ -141,7 +141,7 @@ def _differences(name: str, stored: pd.DataFrame, anew: pd.DataFrame) -> Iterato
         else:
             same = (one.astype(object).fillna("") == other.astype(object).fillna("")).to_numpy()
         for row in both[~same]:
-            yield f"{name}: {column} of {row}: stored {one[row]}, anew {other[row]}"
+            yield f"{name}: {column} of {row}: stored {one[row]}, again {other[row]}"
 
 
 def _row_names(keys: pd.DataFrame) -> pd.Index:

@@ -32,7 +32,7 @@ from clinometer.suites.leaning import ABLATED
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from clinometer.runs.store import Run
+    from clinometer.runs.run import Run
 
 DOMAIN: Final = "domain"
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")

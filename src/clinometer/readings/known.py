@@ -17,7 +17,7 @@ from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers
 from clinometer.metrics.transport import ReadPictures
 from clinometer.runs.answers import KINDS, KNOWN, KNOWN_SCHEMA
 from clinometer.runs.ratings.store import has_ratings, ratings_of
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.runs.verification import lost_images
 
 LABELLED = "labelled pictures of a folder, which need not be misread as these are"

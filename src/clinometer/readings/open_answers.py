@@ -17,7 +17,7 @@ from clinometer.metrics.reading import OpenAnswers, open_rows
 from clinometer.metrics.records import Score
 from clinometer.models.protocols import Encoder
 from clinometer.runs.answers import Clusters
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.suites.question import QuestionSpec
 

@@ -28,7 +28,7 @@ from clinometer.readings.standard import compare_with_standard, shares_of_reader
 from clinometer.report.rows import Scores, scores_table
 from clinometer.runs.ratings import with_ratings
 from clinometer.runs.ratings.store import Rated
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 
 
 def with_readings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
@@ -89,9 +89,9 @@ def withheld_by_readers(scores: pd.DataFrame, judged: Sequence[Score]) -> pd.Dat
 
 
 def rescore(run: Run, rated: Rated) -> pd.DataFrame:
-    """Compute the rows of people's ratings anew, and those of readers that rest on them, beside the run's others."""
-    anew = (HUMAN, SIMULATED, READING, SELECTION, STANDARD)
-    others = run.scores[~run.scores.metric.isin(anew)].reset_index(drop=True)
+    """Compute the rows of people's ratings again, and those of readers that rest on them, beside the run's others."""
+    again = (HUMAN, SIMULATED, READING, SELECTION, STANDARD)
+    others = run.scores[~run.scores.metric.isin(again)].reset_index(drop=True)
     scores = with_readings(run, with_ratings(run, rated, others))
     run.write_scores(scores, run.curves)
     return scores

@@ -3,7 +3,7 @@
 from clinometer.runs.drawing import generate
 from clinometer.runs.encoding import encode
 from clinometer.runs.progress import NoProgress, Progress, listening
+from clinometer.runs.run import Run, create_run
 from clinometer.runs.storage import Directory
-from clinometer.runs.store import Run, create_run
 
 __all__ = ["Directory", "NoProgress", "Progress", "Run", "create_run", "encode", "generate", "listening"]

@@ -1,7 +1,7 @@
 """The answers of a run's readers, part by part.
 
 A part of readings holds the answers of one reader about one part's images, a row an image and question, with the hash
-of the image that was read. An answer counts as long as the image is that one; where it was drawn anew, it is read anew.
+of the image that was read. An answer counts as long as the image is that one; an image drawn again is read again.
 What failed is asked again the next time, `MOST_TRIES` times in all; a refusal, and words that are none of the options,
 are answers.
 """
@@ -32,7 +32,7 @@ FAILED: Final = "failed: "
 MOST_TRIES: Final = 3
 """Commands that ask for an answer which fails each time; then it stays without one, and nobody pays for it again."""
 
-READ_AGAIN: Final = "Delete the file and give the command that read the images again: only this part is read anew"
+READ_AGAIN: Final = "Delete the file and give the command that read the images again: only this part is read again"
 
 ANSWERED: Final = {
     "question": pa.string(), "answer": pa.string(), "probabilities": pa.list_(pa.float64()), "words": pa.string(),
@@ -229,7 +229,7 @@ class Answers:
     def differing(self, reader: Mapping[str, Any]) -> tuple[np.ndarray, list[int]]:
         """Return which repeated answers differed from the first: rounds × units, and the part before each round.
 
-        A unit is a picture and a question; NaN where the answer failed, or the picture was drawn anew since. Before
+        A unit is a picture and a question; NaN where the answer failed, or the picture was drawn again since. Before
         which part a round was asked is `AT_END` after all.
         """
         rows = [row for row in self.beside(AGAIN, reader) if not failed(row)]

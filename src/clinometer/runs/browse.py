@@ -19,9 +19,9 @@ from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.models.images import sha256
 from clinometer.runs.ledger import samples_name, vectors_name
 from clinometer.runs.plan import PLAN_LOST
+from clinometer.runs.run import Run
 from clinometer.runs.samples import ADDED, SAMPLE_SHAPE, WITHOUT_PIXELS
 from clinometer.runs.storage import REDO, Directory
-from clinometer.runs.store import Run
 from clinometer.stats.association import nearest_group, unit_vectors
 
 RECORD: Final = "run.json"

@@ -60,7 +60,7 @@ class ModelCards:
         """Record who is about to leave something, or check that it is the one recorded under that name.
 
         It counts as one of the run once it has finished: one that fails, or that nobody waits for, must not keep the
-        others from being scored. ``asked`` : what else its record says; where that changes, it has to finish anew.
+        others from being scored. ``asked`` : what else its record says; where that changes, it has to finish again.
         """
         if self._ledger.worker is not None:  # the driver has recorded it
             return

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer.runs.plan import Plan
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.suites import Suite
 
 

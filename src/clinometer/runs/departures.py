@@ -69,7 +69,7 @@ def protocol_record(record: Mapping[str, Any], encoders: Sequence[str], typed: S
     ----------
     record : the run's record.
     encoders : names of the run's encoders.
-    typed : departures that only the caller knows of; they are kept when the others are found anew.
+    typed : departures that only the caller knows of; they are kept when the others are found again.
     """
     all_departures = [*typed, *departures(record, encoders)]
     return {

@@ -34,7 +34,7 @@ from clinometer.models.weights import in_one_line
 from clinometer.runs.encoding import PartEncoder, forget_on_failure, remaining_images
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import LONGEST_REASON, Failures, Progress, naming_errors
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.runs.tracing import watch_of
 
 PIXEL_BYTES: Final = 2**28
@@ -92,7 +92,7 @@ def draw_parts(
     """Make the missing parts that hold samples of a role; without one, those of samples made from no other.
 
     Batches never cross a part, so a run that was stopped draws the remaining parts exactly as it would have. What was
-    drawn of the part in hand is kept where it was paid for; else it is drawn anew, in the batches it would have had.
+    drawn of the part in hand is kept where it was paid for; else it is drawn again, in the batches it would have had.
     Images are compressed as they come and a part is written beside the drawing of the next. No more than two parts are
     held: a disk that is slower than the model slows it down. Finished images may be of any size, so of them one part is
     held, and no more than `PIXEL_BYTES` wait to be compressed. The encoders of a ``generator`` that has some embed a
@@ -250,7 +250,7 @@ def take_pictures(run: Run, other: Run) -> int:
     """Copy the pictures of another run that this one would draw, and return how many. run.json names the other run.
 
     An id says the prompt, how often it came before, the seed and the model's card, so a picture of the same id is the
-    same (decision 28). A picture that failed is left to be drawn, and edits are made anew.
+    same (decision 28). A picture that failed is left to be drawn, and edits are made again.
     """
     there = set(other.plan.column("id").to_pylist())
     taken, last = 0, (-1, list[dict[str, Any]]())

@@ -33,7 +33,7 @@ from clinometer.runs.embeddings import (
     shaped_vectors,
 )
 from clinometer.runs.progress import Progress, naming_errors
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 
 _PICTURE: Final = ["id", "status", "sha256"]
 """Columns of a run's samples that say which picture each has."""

@@ -17,7 +17,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from clinometer._secrets import masked, masked_address, recalled
 from clinometer.errors import InvalidInputError, RunCorruptError, RunNotFoundError, RunStorageError
-from clinometer.runs.stores import (
+from clinometer.runs.backends import (
     HELD,
     INVENTORIES,
     READ_ONLY,
@@ -96,7 +96,7 @@ class Files:
     def listed_once(self) -> Iterator[None]:
         """Look up files of a store in listings that are made once, where nobody waits for another file to appear.
 
-        A file that turns out to be another one by then is looked for anew.
+        A file that turns out to be another one by then is looked for again.
         """
         if not self.is_store or self.inventory is not None:
             yield
@@ -141,7 +141,7 @@ class Files:
             if not self.is_local:
                 with answering(path):
                     return bool(self.fs.exists(path))
-            os.stat(path)  # fsspec takes whatever goes wrong for a file that is not there, and it would be drawn anew
+            os.stat(path)  # fsspec takes whatever goes wrong for a file that is not there, and it would be drawn again
         except (FileNotFoundError, NotADirectoryError):
             return False
         except (OSError, ValueError) as error:  # a NUL in its name

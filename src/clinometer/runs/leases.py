@@ -3,7 +3,7 @@
 ::
 
     RUN/.leases/driver-000001.json    who holds it since when: a claim, created only if there is none, never changed
-    RUN/.leases/TOKEN.beat            the holder's last sign, written anew every third of `LIFETIME`
+    RUN/.leases/TOKEN.beat            the holder's last sign, written again every third of `LIFETIME`
 
 Unlike a lock, a lease ends by itself: a holder that gives no sign for `LIFETIME` has lost it, and the next claim has
 the next number. A holder that comes back, of a machine that slept, finds the higher number and stops before it writes.
@@ -36,7 +36,7 @@ from uuid import getnode, uuid4
 from filelock import FileLock, Timeout
 
 from clinometer.errors import PLACE, RunCorruptError, RunError, RunLockedError, RunNotFoundError, in_hand
-from clinometer.runs.stores import HELD, INVENTORIES, Inventory, not_writable
+from clinometer.runs.backends import HELD, INVENTORIES, Inventory, not_writable
 
 if TYPE_CHECKING:
     from clinometer.runs.files import Files
@@ -272,7 +272,7 @@ class Lease:
                     if holder is not None:
                         self._place.remove(_beat(holder))
                     self._place.remove(self._claim(generation))
-                self._place.remove(self._claim(self._generation))  # last: until then nobody begins to count anew
+                self._place.remove(self._claim(self._generation))  # last: until then nobody begins to count again
             if self._has_beat:
                 self._place.remove(_beat(self._holder))
             self._place.remove_empty(FOLDER)

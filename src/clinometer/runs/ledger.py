@@ -1,7 +1,7 @@
 """The ledger of a run: run.json, and in it the checksum of every file, so that what is read back is what was written.
 
 A file is written first and listed at the end of its stage. Until then its own seal vouches for it, so a process may be
-killed at any moment. Before a file that is listed is written anew or removed, it leaves the list. See decision 29.
+killed at any moment. Before a file that is listed is written again or removed, it leaves the list. See decision 29.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from filelock import FileLock, Timeout
 
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, UncheckedRunWarning
 from clinometer.metrics.records import Score
+from clinometer.runs.backends import not_writable
 from clinometer.runs.leases import Lease, is_gone
 from clinometer.runs.record import is_checked, require_whole, with_checksum
 from clinometer.runs.storage import REDO, REDO_MISSING, Directory, Shape
-from clinometer.runs.stores import not_writable
 from clinometer.runs.worker import Worker
 
 RECORD: Final = "run.json"
@@ -90,7 +90,7 @@ class Ledger:
         return record
 
     def update(self, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
-        """Change run.json: it is read anew, changed and written, as it may have changed since it was opened.
+        """Change run.json: it is read again, changed and written, as it may have changed since it was opened.
 
         A worker changes nothing: its driver does.
         """
@@ -233,7 +233,7 @@ class Ledger:
             return [name for name in names if not self.directory.exists(name)]
 
     def forget_missing(self) -> None:
-        """Delist files that are gone, for the command that writes them anew; not ratings, which no command rewrites."""
+        """Delist files that are gone, for the command that rewrites them; not ratings, which no command rewrites."""
         self.unlist(self._missing([name for name in self.files if not name.startswith(f"{RATINGS}/")]))
 
     def write_table(self, name: str, table: pa.Table) -> None:

@@ -19,8 +19,8 @@ import pyarrow as pa
 from clinometer.errors import RunMismatchError
 from clinometer.runs.ledger import Ledger
 from clinometer.runs.plan import Plan, StoredPlan
+from clinometer.runs.run import Run
 from clinometer.runs.storage import Directory
-from clinometer.runs.store import Run
 
 _PART: Final = re.compile(r"(.*/)?part-(\d+)\.parquet")
 

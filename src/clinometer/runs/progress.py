@@ -16,7 +16,7 @@ from clinometer.models.weights import describe, in_one_line
 
 if TYPE_CHECKING:
     from clinometer.runs.plan import Sample
-    from clinometer.runs.store import Run
+    from clinometer.runs.run import Run
 
 LOG: Final = logging.getLogger("clinometer.progress")
 

@@ -19,7 +19,7 @@ from clinometer.models.readers import Question, Reader, Reading, ReadingStopped
 from clinometer.runs.answers import AGAIN, AT_END, MOST_TRIES, failed, reader_question
 from clinometer.runs.encoding import prepared_images, remaining_images, require_drawn
 from clinometer.runs.progress import HOPELESS, Progress, naming_errors
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.suites.question import QuestionSpec
 
 

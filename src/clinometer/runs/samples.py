@@ -1,4 +1,4 @@
-"""The samples of a run: a part of images is written whole, kept, drawn anew or forgotten."""
+"""The samples of a run: a part of images is written whole, kept, drawn again or forgotten."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ class Samples:
             encoder_names,
         )
         self.to_redraw: dict[int, set[str]] = {}
-        """The samples that are to be drawn anew, by part."""
+        """The samples that are to be drawn again, by part."""
         self.only: pa.Array | None = None
         """Ids of the samples that are looked at, where the others are left out."""
 
     def has(self, part: int) -> bool:
-        """Return whether a part's images are there, with none that is to be drawn anew."""
+        """Return whether a part's images are there, with none that is to be drawn again."""
         return part not in self.to_redraw and self._directory.exists(samples_name(part))
 
     def missing(self, part: int) -> Sequence[Sample]:
@@ -169,7 +169,7 @@ class Samples:
     def forget_made_of(self, part: int) -> None:
         """Remove what was made of a part's images, before it is written: an embedding must not outlive its image.
 
-        A worker does so for a part that is drawn anew; of a part that was missing, the driver has.
+        A worker does so for a part that is drawn again; of a part that was missing, the driver has.
         """
         if self._ledger.worker is not None and part not in self.to_redraw:
             return
@@ -322,7 +322,7 @@ class Samples:
             name = samples_name(self._planned.plan.find(identifier).part)
             raise RunCorruptError(
                 f"{self._directory.path(name)}: image {identifier} is damaged ({error}). "
-                "Delete the file and give the same command again: only this part is done anew"
+                "Delete the file and give the same command again: only this part is done again"
             ) from error
 
 

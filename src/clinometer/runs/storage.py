@@ -34,8 +34,8 @@ HOLDS_PIXELS: Final = re.compile(r"(samples|unfinished)/")
 LEFTOVER = re.compile(r"\..+\.(\d+|[0-9a-f]{32})\.tmp")
 """What a killed process was writing."""
 
-REDO_MISSING = "Give the command that began the run again: only what is missing is done anew"
-REDO = "Delete the file and give the command that began the run again: only this part is done anew"
+REDO_MISSING = "Give the command that began the run again: only what is missing is done again"
+REDO = "Delete the file and give the command that began the run again: only this part is done again"
 
 
 class Directory(Files):

@@ -29,7 +29,7 @@ from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress, naming_errors
 
 if TYPE_CHECKING:
-    from clinometer.runs.store import Run
+    from clinometer.runs.run import Run
 
 STRIP_SIDE: Final = 192
 """Pixels of their longer side, at most."""
@@ -108,7 +108,7 @@ class Watch:
         return replace(result, trace=())
 
     def taken(self, part: int, samples: Sequence[Sample]) -> dict[str, Sequence[Estimate]]:
-        """Return what was seen of a part; nothing for one that held some images before, which is traced anew."""
+        """Return what was seen of a part; nothing for one that held some images before, which is traced again."""
         seen, self._seen = self._seen, {}
         return seen if len(samples) == len(self._run.parts[part]) else {}
 

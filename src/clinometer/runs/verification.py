@@ -35,10 +35,10 @@ from clinometer.runs.ledger import (
 )
 from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.progress import Progress
+from clinometer.runs.run import Run
 from clinometer.runs.samples import WITHOUT_PIXELS
 from clinometer.runs.scores import SCORE_AGAIN
 from clinometer.runs.storage import REDO, REDO_MISSING, Directory
-from clinometer.runs.store import Run
 
 SCORES: Final = "scores.parquet"
 REPORT: Final = "report.html"

@@ -145,7 +145,7 @@ def rounding_of(sets: Iterable[Array]) -> float:
 
         max(1e-12, 4 ε / √dim)        ε the precision of the coarsest set
 
-    A copy of a vector at another length has coordinates rounded anew, each by up to ε/2 of itself at random, so its
+    A copy of a vector at another length has coordinates rounded again, each by up to ε/2 of itself at random, so its
     cosines are off by less than ε/√dim; 1e-12 is far above what sums of float64 lose.
     """
     rounding = 1e-12

@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Blocks(Sequence[np.ndarray]):
-    """Arrays by position, each made anew whenever it is asked for.
+    """Arrays by position, each made again whenever it is asked for.
 
     Parameters
     ----------

@@ -172,6 +172,6 @@ def _sums_by_size(y: np.ndarray) -> list[np.ndarray]:
     sums = [np.zeros(1)]
     for value in y:
         pairs = [np.concatenate([without, rest + value]) for without, rest in zip(sums[1:], sums[:-1], strict=True)]
-        merged = [np.sort(pair, kind="stable") for pair in pairs]  # two sorted runs: merged rather than sorted anew
+        merged = [np.sort(pair, kind="stable") for pair in pairs]  # two sorted runs: merged rather than sorted again
         sums = [sums[0], *merged, sums[-1] + value]
     return sums

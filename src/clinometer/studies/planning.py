@@ -13,7 +13,7 @@ from clinometer.report import wording
 from clinometer.report.html import WrittenTable, notebook_html
 from clinometer.runs.drawing import cost
 from clinometer.runs.ledger import samples_name
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.stats.power import MANY, SPREAD
 from clinometer.studies import study_of
 from clinometer.suites import Suite

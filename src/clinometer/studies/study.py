@@ -24,7 +24,7 @@ from clinometer.report.page import Page
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.ratings.store import Rated
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.studies.printed import PrintedCells
 from clinometer.suites import Suite
 from clinometer.suites.base import AnySuite

@@ -27,7 +27,7 @@ from clinometer._messages import shortened
 from clinometer._secrets import masked
 from clinometer.errors import InvalidInputError
 from clinometer.gates import Policy, gate, load_policy, policy_from_mapping
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.stats.sequential import e_value
 
 GATE_LEVEL: Final = 0.05
@@ -65,8 +65,8 @@ class AuditCallback:
     audit`` in a process of its own, so that neither its memory nor its random numbers are the training's. Runs lie in
     ``out/step-000100``. An audit that fails stops no training: it is logged once, and kept in :attr:`looks`.
 
-    What was looked at stands in ``out/looks.json``, and a training that is resumed goes on from there: a step that was
-    looked at before is not again.
+    What was looked at stands in ``out/looks.json``, and a training that is resumed goes on from there: steps that
+    were looked at before are skipped.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ class AuditCallback:
             ]
         except (ValueError, TypeError, KeyError, OSError) as error:
             raise InvalidInputError.malformed(
-                f"{place}: found no list of looks ({error}); remove it to begin anew"
+                f"{place}: found no list of looks ({error}); remove it to start over"
             ) from error
         # evidence that was there once stands, whatever later looks were like
         self._stop = any(_evidence_of(looks[:n]) >= 1 / ALPHA for n in range(1, len(looks) + 1))

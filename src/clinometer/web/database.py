@@ -189,7 +189,7 @@ def _require_file(place: Path) -> None:
         held = f" that held {n:,} changes" if n else ""
         raise RatingsError.not_found(
             f"{place}: the database of ratings{held} is missing, and {there[0].name} is still there; bring it back, "
-            f"name its new place with --database, or delete {' and '.join(file.name for file in there)} to begin anew"
+            f"name its new place with --database, or delete {' and '.join(file.name for file in there)} to start over"
         )
 
 
@@ -205,7 +205,7 @@ def _require_own(place: Path, names: Sequence[str]) -> None:
     if not names and n:
         raise RatingsError.corrupt(
             f"{place}: the database of ratings held {n:,} changes and is empty; restore it from a copy, or delete "
-            f"it and {tables.seal_file(place).name} to begin anew"
+            f"it and {tables.seal_file(place).name} to start over"
         )
     if names and ("alembic_version" not in names or len(_OWN & set(names)) < 2):
         raise RatingsError.mismatch(
@@ -242,7 +242,7 @@ def _open_file(engine: Engine, place: Path, *, repair: bool) -> None:
         tables.seal(connection)
         changes = tables.changes_of(connection)
         connection.commit()
-    tables.acknowledge(place, changes, anew=True)
+    tables.acknowledge(place, changes, reset=True)
 
 
 def repair_database(url: str) -> str:
@@ -370,7 +370,7 @@ def _answering(engine: Engine) -> Iterator[None]:
         if isinstance(error, IntegrityError | ProgrammingError | DataError):  # that would be our own mistake
             raise
         raise RatingsError.failed(
-            f"the database of ratings, {address_of(str(engine.url))}: {_in_a_line(error)}; mend that, restore "
+            f"the database of ratings, {address_of(str(engine.url))}: {_in_a_line(error)}; fix that, restore "
             "it, or name another with --database"
         ) from error
 

@@ -1,4 +1,4 @@
-"""Pictures of a run, small enough for a page: decoded under limits, drawn anew, and kept.
+"""Pictures of a run, small enough for a page: decoded under limits, drawn again, and kept.
 
 What is served is never what a run holds: each image is decoded to pixels and encoded as WebP, so nothing that hides in
 a file reaches a browser.
@@ -107,7 +107,7 @@ class Album:
         self._with_file(keep)
 
     def _with_file(self, do: Callable[[sqlite3.Connection], Any]) -> Any:
-        """Ask the file. One that is damaged goes, and what was asked of it is not done: a picture is made anew."""
+        """Ask the file. One that is damaged goes, and what was asked of it is not done: a picture is made again."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with closing(sqlite3.connect(self._place, timeout=10)) as database, database:

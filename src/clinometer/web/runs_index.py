@@ -465,7 +465,7 @@ class Comparing:
         work.thread.join(self._patience)
         if work.thread.is_alive():
             raise Building(
-                work.done / len(runs), "Comparing the runs", "Every difference is tested anew, which takes a while."
+                work.done / len(runs), "Comparing the runs", "Every difference is tested again, which takes a while."
             )
         if work.error is not None:
             with self._lock:

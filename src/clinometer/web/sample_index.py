@@ -2,7 +2,7 @@
 
 A page then asks for the few samples it shows, whatever the size of the run: which images fit a choice, in which order,
 and which share their noise. The file holds what the run says of each image and what each encoder reads in it, no
-pixels. It is made anew when the run's files change. See decision 43.
+pixels. It is made again when the run's files change. See decision 43.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from clinometer.web.pages import Building
 from clinometer.web.runs_index import RunEntry
 
 VERSION: Final = 3
-"""Of the tables; a file of another is made anew."""
+"""Of the tables; a file of another is made again."""
 
 _TABLES: Final = """
 CREATE TABLE owners (owner INTEGER PRIMARY KEY, role TEXT, name TEXT, category TEXT, images INTEGER);
@@ -141,7 +141,7 @@ class RunIndices:
             _checksum_file(place).write_text(file_hash(place), encoding="ascii")
         except (OSError, sqlite3.Error) as error:
             build.error = RunStorageError(
-                f"{self._folder}: no index of a run can be written there: {error}; mend that, or give another --cache"
+                f"{self._folder}: no index of a run can be written there: {error}; fix that, or give another --cache"
             )
             return
         except Exception as error:  # told to whoever asked for the page

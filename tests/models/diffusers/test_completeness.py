@@ -30,7 +30,7 @@ def copied(source, folder):
 
 
 def test_a_text_encoder_that_lacks_weights_is_refused(stable_diffusion, tmp_path):
-    """transformers drew them anew at every start: a run that was resumed went on with another model."""
+    """transformers drew them again at every start: a run that was resumed went on with another model."""
     path = copied(stable_diffusion, tmp_path)
     missing = without_weights(path / "text_encoder" / "model.safetensors", "layers.1.mlp")
     with pytest.raises(ModelError, match=rf"tiny-sd/text_encoder: it lacks weights \({missing[0]} and 3 more\); down"):
@@ -52,10 +52,10 @@ def test_a_tokenizer_without_its_vocabulary_is_refused(stable_diffusion, tmp_pat
     path = copied(stable_diffusion, tmp_path)
     if gone:
         (path / "tokenizer" / gone).unlink()
-        message = r"tiny-sd/tokenizer: the tokenizer has no vocabulary.*download it anew"
+        message = r"tiny-sd/tokenizer: the tokenizer has no vocabulary.*download it again"
     else:
         shutil.rmtree(path / "tokenizer")
-        message = r"tiny-sd: model_index.json names tokenizer, and there is no such folder; download it anew"
+        message = r"tiny-sd: model_index.json names tokenizer, and there is no such folder; download it again"
     with pytest.raises(ModelError, match=message):
         load_generator(str(path))
 
@@ -97,6 +97,6 @@ def test_vocabularies_without_words_are_vocabularies():
 def test_a_network_that_lacks_weights_is_refused(stable_diffusion, tmp_path, component, part):
     path = copied(stable_diffusion, tmp_path)
     without_weights(path / component / "diffusion_pytorch_model.safetensors", part)
-    message = rf"tiny-sd: it lacks weights of {component} \({part}.weight and 1 more\); download it anew"
+    message = rf"tiny-sd: it lacks weights of {component} \({part}.weight and 1 more\); download it again"
     with pytest.raises(ModelError, match=message):
         load_generator(str(path))

@@ -341,7 +341,7 @@ def test_what_is_not_a_pipeline(tmp_path, clip, stable_diffusion):
         load(str(path))
     broken = shutil.copytree(stable_diffusion, tmp_path / "broken")
     (broken / "unet" / "diffusion_pytorch_model.safetensors").write_bytes(b"0123456789")
-    with pytest.raises(ModelError, match=r"broken: diffusers cannot load it: .* damaged: download it anew"):
+    with pytest.raises(ModelError, match=r"broken: diffusers cannot load it: .* damaged: download it again"):
         load(str(broken))
 
 
@@ -386,11 +386,11 @@ def test_a_component_that_is_missing_is_named(stable_diffusion, tmp_path, compon
     path = shutil.copytree(stable_diffusion, tmp_path / "lacking")
     for file in (path / component).iterdir():
         file.unlink()
-    with pytest.raises(ModelError, match=rf"lacking: diffusers cannot load it: .*{component}; download it anew") as at:
+    with pytest.raises(ModelError, match=rf"lacking: diffusers cannot load it: .*{component}; download it again") as at:
         load(str(path))
     assert not re.search("[A-Z][a-z]+Error", str(at.value))
     (path / component).rmdir()
-    message = f"lacking: model_index.json names {component}, and there is no such folder; download it anew"
+    message = f"lacking: model_index.json names {component}, and there is no such folder; download it again"
     with pytest.raises(ModelError, match=message):
         load(str(path))
 
@@ -438,7 +438,7 @@ def test_a_safety_checker_that_cannot_see_is_named_with_our_option(tmp_path, is_
         load(str(path))
     said = str(caught.value)
     assert "feature_extractor" in said
-    assert ("download it anew" in said) if is_named else ("--safety-checker off" in said)
+    assert ("download it again" in said) if is_named else ("--safety-checker off" in said)
     assert "{" not in said
 
 
@@ -461,7 +461,7 @@ HOSTILE_LORAS = {
 @pytest.mark.parametrize("content", HOSTILE_LORAS.values(), ids=HOSTILE_LORAS.keys())
 def test_a_lora_that_is_none_is_refused_in_a_line(stable_diffusion, tmp_path, content):
     (tmp_path / "lora.safetensors").write_bytes(content)
-    with pytest.raises(ModelError, match=r"^lora: .*download it anew") as caught:
+    with pytest.raises(ModelError, match=r"^lora: .*download it again") as caught:
         load(str(stable_diffusion), lora=str(tmp_path / "lora.safetensors"))
     assert "\n" not in str(caught.value)
 

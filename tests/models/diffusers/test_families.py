@@ -406,7 +406,7 @@ def test_a_lora_that_does_not_fit(families, lora, tmp_path):
     with pytest.raises(ModelNotFoundError, match=r"lora: found none in .*, expected one safetensors file"):
         load(str(families("sd-1")), lora=str(tmp_path))
     (tmp_path / "broken.safetensors").write_bytes(b"0123456789")
-    with pytest.raises(ModelError, match=r"lora: .*broken.safetensors does not fit this model.*download it anew"):
+    with pytest.raises(ModelError, match=r"lora: .*broken.safetensors does not fit this model.*download it again"):
         load(str(families("sd-1")), lora=str(tmp_path / "broken.safetensors"))
     with pytest.raises(ModelError, match=r"lora: .* does not fit this model|belong to this model"):
         load(str(families("flux")), lora=str(lora))

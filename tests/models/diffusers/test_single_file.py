@@ -128,7 +128,7 @@ def test_a_part_of_a_pipeline_is_no_model(stable_diffusion):
     [
         ("model.ckpt", b"\x80", r"model.ckpt: a pickle can run code.*expected a .safetensors file"),
         ("model.txt", b"x", r"model.txt: no model is read from such a file"),
-        ("model.safetensors", b"damaged", r"model.safetensors: not a whole safetensors file.*download it anew"),
+        ("model.safetensors", b"damaged", r"model.safetensors: not a whole safetensors file.*download it again"),
     ],
 )
 def test_files_that_are_not_read(tmp_path, name, content, message):

@@ -118,7 +118,7 @@ def test_what_is_not_a_dual_encoder(tmp_path, stable_diffusion):
 def test_damaged_weights_are_to_be_downloaded_anew(clip, tmp_path):
     path = shutil.copytree(clip, tmp_path / "damaged")
     (path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(ModelError, match=r"damaged: transformers cannot load it: .*: download it anew"):
+    with pytest.raises(ModelError, match=r"damaged: transformers cannot load it: .*: download it again"):
         load(str(path))
 
 

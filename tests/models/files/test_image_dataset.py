@@ -104,7 +104,7 @@ def test_what_was_done_to_images_is_told_with_how_many(parquet, tmp_path):
 
 
 def test_files_that_all_fail_are_mended_and_imported_elsewhere(tmp_path):
-    """A mended file is another one, so the directory is that of another run."""
+    """A repaired file is another one, so the directory is that of another run."""
     folder, rows = tmp_path / "folder", list(records())
     folder.mkdir()
     for number, row in enumerate(rows):
@@ -133,10 +133,10 @@ def of_another_concept(lines):
 
 
 @pytest.mark.parametrize(
-    ("mend", "said"),
+    ("fix", "said"),
     [(in_another_order, "in another order"), (of_another_concept, r"\.png with the \w+ '.*', not '")],
 )
-def test_a_manifest_that_was_mended_is_another_run(tmp_path, mend, said):
+def test_a_manifest_that_was_mended_is_another_run(tmp_path, fix, said):
     """The pictures are the same, and so were the scores."""
     folder, lines = tmp_path / "folder", []
     folder.mkdir()
@@ -147,7 +147,7 @@ def test_a_manifest_that_was_mended_is_another_run(tmp_path, mend, said):
     manifest = folder / "manifest.jsonl"
     manifest.write_text("\n".join(map(json.dumps, lines)))
     run = imported(folder, tmp_path)
-    manifest.write_text("\n".join(map(json.dumps, mend(lines))))
+    manifest.write_text("\n".join(map(json.dumps, fix(lines))))
     with pytest.raises(RunMismatchError, match=f"holds a run of another manifest .*{said}.*give another --out"):
         imported(folder, tmp_path)
     manifest.write_text("\n".join(map(json.dumps, lines)))

@@ -157,9 +157,9 @@ def test_drawing_failed_images_anew_measures_them_anew(tmp_path):
     suite = toy_classification()
     broken = quick.audit(Stumbling(batch_size=8), suite, tmp_path / "run")
     assert (broken.samples.status == "failed").any()
-    mended = quick.audit(ClassifyingPainter(batch_size=8), suite, tmp_path / "run", retry_failed=True)
+    repaired = quick.audit(ClassifyingPainter(batch_size=8), suite, tmp_path / "run", retry_failed=True)
     whole = quick.audit(ClassifyingPainter(batch_size=8), suite, tmp_path / "whole")
-    assert files(mended) == files(whole)
+    assert files(repaired) == files(whole)
 
 
 def test_a_group_of_one_has_numbers_without_intervals(tmp_path):

@@ -235,7 +235,7 @@ def test_a_damaged_portrait_is_named_and_not_left_out(tmp_path: Path) -> None:
     run.ledger.write_table("samples/part-00000.parquet", pa.Table.from_pylist(rows, schema=SAMPLE_SCHEMA))
     with pytest.raises(RunCorruptError, match=rf"image {rows[2]['id']} is damaged.*Delete the file"):
         cm.score_run(run.url)
-    for part in run.parts:  # those with edits are drawn anew from their portraits
+    for part in run.parts:  # those with edits are drawn again from their portraits
         if run.parts[part][0].source:
             run.directory.remove(f"samples/part-{part:05d}.parquet")
     with pytest.raises(RunCorruptError, match=rf"image {rows[2]['id']} is damaged.*Delete the file"):

@@ -1,6 +1,6 @@
 """The score tables of made-up studies stay as they were when two engines became one.
 
-``python -m tests.studies.leaning.test_golden_scores`` writes them anew, for a change that is meant to move a number.
+``python -m tests.studies.leaning.test_golden_scores`` writes them again, for a change that is meant to move a number.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def counts(sizes: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
 
 @given(st.integers(0, 1000))
 def test_a_weighted_tensor_is_the_tensor_of_the_resampled_items(seed):
-    """Integer weights: the same as repeating the rows that were drawn and averaging all cosines anew."""
+    """Integer weights: the same as repeating the rows that were drawn and averaging all cosines again."""
     rng, encoder = np.random.default_rng(seed), embeddings()
     target = [counts((8,), rng) for _ in range(6)]
     images, words = counts((5,) * 12, rng), counts((4, 5, 3), rng)
@@ -259,7 +259,7 @@ def test_words_are_fixed_in_the_interval_over_images():
 
 
 def population(rng: np.random.Generator, n_targets: int, n_attributes: int, leaning: float) -> EncoderEmbeddings:
-    """Two groups that differ by age and by group; one target; images drawn anew, words and texts fixed."""
+    """Two groups that differ by age and by group; one target; images drawn again, words and texts fixed."""
     fixed = np.random.default_rng(0)
     base, towards, ages = (
         fixed.normal(size=DIM),

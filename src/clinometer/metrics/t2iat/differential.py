@@ -127,7 +127,7 @@ def differential_association(
     be made shifts no prompt's weight. ``s_x, s_y`` are the standard deviations of Asc over images.
 
     p permutes the prompts over the two sets, keeping their sizes. A prompt takes its neutral and its attribute images
-    along, so Asc is computed anew against the mixed set's own attribute images: ``S`` of a split is a quadratic form
+    along, so Asc is computed again against the mixed set's own attribute images: ``S`` of a split is a quadratic form
     of G (linear in it for sets of equal size, which is why p is exact there up to 40 prompts, and certified beyond).
     ``unit="image"`` shuffles the fixed associations of images instead; it takes the images of one prompt for
     independent and is anti-conservative.

@@ -109,7 +109,7 @@ class Conditioning:
     are drawn from it in float32 and then moved and rounded, so neither the device, nor the batch, nor its
     place in the batch can change them; a stochastic scheduler goes on drawing from the same generator.
 
-    torch's CPU generator uses the low 32 bits of a seed. A ``mitigator`` words prompts anew and changes embeddings, and
+    torch's CPU generator uses the low 32 bits of a seed. A ``mitigator`` rewords prompts and changes embeddings, and
     is informed which images the call is about to draw.
     """
 

@@ -162,7 +162,7 @@ def open_pipeline(
                 "--safety-checker off, or add the folder feature_extractor"
             ) from error
         raise cannot_load(checkpoint.name, "diffusers", error) from error
-    require_whole(pipeline, checkpoint.name, checkpoint.name, "download it anew")
+    require_whole(pipeline, checkpoint.name, checkpoint.name, "download it again")
     require_text_to_image(checkpoint.name, pipeline)
     return pipeline
 
@@ -178,7 +178,7 @@ def _require_files(
         named = isinstance(declared, list) and len(declared) == 2 and all(isinstance(part, str) for part in declared)
         if named and not key.startswith("_") and key not in without and not (checkpoint.path / key).is_dir():
             raise ModelError.incomplete(
-                f"{checkpoint.name}: model_index.json names {key}, and there is no such folder; download it anew"
+                f"{checkpoint.name}: model_index.json names {key}, and there is no such folder; download it again"
             )
     folders = component_folders(checkpoint)
     if variant is not None:
@@ -202,7 +202,7 @@ def whole_components(name: str) -> Iterator[None]:
         may_be_missing = re.compile(rf"(^|\.)({'|'.join(unread)})(\.|$)")
         if needed := sorted(weight for weight in missing if not may_be_missing.search(weight)):
             raise ModelError.incomplete(
-                f"{name}/{component}: it lacks weights ({first_and_more(needed)}); download it anew"
+                f"{name}/{component}: it lacks weights ({first_and_more(needed)}); download it again"
             )
 
     with missing_weights_told(require_weights):

@@ -72,7 +72,7 @@ def checked_file(spec: str) -> tuple[Source, Path, dict[str, Any]]:
             tensors = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
     except (SafetensorError, OSError) as error:
         raise ModelError.corrupt(
-            f"{file.name}: not a whole safetensors file ({describe(error)}); download it anew"
+            f"{file.name}: not a whole safetensors file ({describe(error)}); download it again"
         ) from error
     if any(mark in name for name in tensors for mark in LORA_MARKS):
         raise ModelError.unsupported(

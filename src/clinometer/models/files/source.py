@@ -368,7 +368,7 @@ def _table(path: Path, file: str, columns: list[str]) -> pa.Table:
                     require_bounded(opened, source)
                 except pa.ArrowInvalid as error:
                     raise ImportManifestError.too_many(
-                        f"{file}: {error}; images hardly shrink, so save the table anew without what it repeats"
+                        f"{file}: {error}; images hardly shrink, so save the table again without what it repeats"
                     ) from error
                 schema = opened.schema_arrow
                 names = schema.names

@@ -173,7 +173,7 @@ def connect(
     own_server = base_url or (os.environ.get("OPENAI_BASE_URL") if home is None else None)
     key = os.environ.get(key_name, "").strip()  # a secret that is mounted as a file ends with a line's end
     if not (key.isascii() and key.isprintable()):
-        raise ModelError.malformed(f"{key_name}: it contains characters that a key cannot have; set it anew")
+        raise ModelError.malformed(f"{key_name}: it contains characters that a key cannot have; set it again")
     if not key and not own_server:
         raise ModelError.missing(
             f"no key: set {key_name} in the environment; it is read from nowhere else and written nowhere"

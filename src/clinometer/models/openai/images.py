@@ -70,7 +70,7 @@ class _RejectedResult(GenerationResult):
 
 @dataclass(frozen=True)
 class Rewriter:
-    """A language model of the same server that words every prompt anew before it is drawn; each image has its own.
+    """A language model of the same server that words every prompt again before it is drawn; each image has its own.
 
     ``card`` is what a generator's card holds of it.
     """
@@ -108,7 +108,7 @@ class OpenAIImages:
     concurrency : requests under way at once.
     requests_per_minute : the pace; None leaves it to the server's 429.
     send_seed : put each image's seed into the request, for servers that take one.
-    rewriter : words each prompt anew before it is drawn.
+    rewriter : words each prompt again before it is drawn.
     """
 
     names_strength = False

@@ -5,7 +5,7 @@ stand there as data; and in its name, as that is shown. Numbers are those of the
 not be measured or judged, also for want of images, is left out: the format knows no reason.
 
 Into a card that somebody else writes, our section and our results are put; all else stays as it is. The metadata's text
-is not written anew, as that would drop its comments and its layout: one key of it is replaced. See decision 49.
+is not written again, as that would drop its comments and its layout: one key of it is replaced. See decision 49.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _with_section(body: str, section: str, newline: str, source: str) -> str:
     before, _, rest = body.partition(BEGIN)
     if begins != 1 or ends != 1 or END not in rest:
         raise InvalidInputError.malformed(
-            f"{source}: found {begins} of {BEGIN} and {ends} of {END}, expected one of each, in this order; mend that, "
+            f"{source}: found {begins} of {BEGIN} and {ends} of {END}, expected one of each, in this order; fix that, "
             "or remove them all to have the section at the end"
         )
     return f"{before}{section}{rest.partition(END)[2]}"
@@ -105,12 +105,12 @@ def _read(metadata: str, source: str) -> dict[str, Any]:
         held = yaml.safe_load(metadata)
     except Exception as error:  # of any kind: PyYAML lets through what its constructors raise
         message = " ".join(str(error).split())
-        raise InvalidInputError.unreadable(f"{source}: its metadata cannot be read: {message}; mend it") from error
+        raise InvalidInputError.unreadable(f"{source}: its metadata cannot be read: {message}; fix it") from error
     if held is None:
         return {}
     if not isinstance(held, dict):
         raise InvalidInputError.wrong_type(
-            f"{source}: its metadata is a {type(held).__name__}, expected a mapping; mend it"
+            f"{source}: its metadata is a {type(held).__name__}, expected a mapping; fix it"
         )
     return held
 
@@ -123,7 +123,7 @@ def _index(
     if not isinstance(entries, list) or not all(
         isinstance(entry, dict) and isinstance(entry.get("results", []), list) for entry in entries
     ):
-        raise InvalidInputError.wrong_type(f"{source}: its {KEY} is no list of models with their results; mend it")
+        raise InvalidInputError.wrong_type(f"{source}: its {KEY} is no list of models with their results; fix it")
     kept = [
         {**entry, "results": [result for result in entry["results"] if not is_ours(result)]}
         if any(map(is_ours, entry.get("results", [])))

@@ -19,7 +19,7 @@ from clinometer._messages import did_you_mean, quoted
 from clinometer.errors import RatingsError, RunCorruptError, RunMismatchError
 from clinometer.metrics.records import MEAN
 from clinometer.runs.ledger import RATINGS, always, part_name, require_shape
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 
 SCHEMA: Final = pa.schema(
     {
@@ -276,7 +276,7 @@ def draw_items(
 def draw_pairs(run: Run, rated: Rated, pairs: int, *, concepts: Collection[str] = (), seed: int = 0) -> list[DrawnItem]:
     """Draw pairs of pictures of different concepts, in random order, every concept as often as every other.
 
-    Concepts are put in a circle at random, neighbours are compared, and then anew: a round links all of them.
+    Concepts are put in a circle at random, neighbours are compared, and then again: a round links all of them.
 
     Raises
     ------
@@ -291,7 +291,7 @@ def draw_pairs(run: Run, rated: Rated, pairs: int, *, concepts: Collection[str] 
             f"{run.url}: pairs are of two concepts, and it has images of {len(names)}", field="pairs"
         )
     items: dict[str, DrawnItem] = {}
-    for _ in range(20 * pairs):  # a pair that was drawn before is drawn anew
+    for _ in range(20 * pairs):  # a pair that was drawn before is drawn again
         at = len(items) % len(names)
         if at == 0:
             circle = rng.permutation(len(names))

@@ -31,8 +31,8 @@ from clinometer.report.page import Page
 from clinometer.report.rows import Row, scores_table
 from clinometer.runs.ledger import CLASSIFICATIONS, part_name
 from clinometer.runs.progress import Progress, naming_errors
+from clinometer.runs.run import Run
 from clinometer.runs.storage import REDO
-from clinometer.runs.store import Run
 from clinometer.stats.sequential import Elimination
 from clinometer.studies.classification import ClassificationDesign, Contrast, association_curves, classification_study
 from clinometer.studies.classification.compare import ClassifiedPortraits, compare_classifications

@@ -22,7 +22,7 @@ from clinometer.report.verdicts import MOST_LISTED, Verdicts
 from clinometer.report.view import View
 from clinometer.runs.comparison import Comparison
 from clinometer.runs.ratings.store import Rated
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.studies.counts.scores import BY_SETTING, EXCESS, SHARE, SLOPE, Counts, compared_counts, counts_rows
 from clinometer.studies.counts.table import counts_of
 from clinometer.studies.study import Pool, Scored, Study, suite_of

@@ -25,7 +25,7 @@ from clinometer.errors import ImportManifestError, RunCorruptError
 from clinometer.models.files import read_csv
 from clinometer.models.protocols import Card
 from clinometer.runs.ledger import COUNTS
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.studies.counts.scores import Counts
 from clinometer.studies.study import suite_of
 from clinometer.suites.counts import CountsSuite

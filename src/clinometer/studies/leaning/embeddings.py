@@ -22,8 +22,8 @@ from clinometer.runs.drawing import requests_of
 from clinometer.runs.embeddings import require_vectors
 from clinometer.runs.plan import Plan
 from clinometer.runs.progress import Progress, naming_errors
+from clinometer.runs.run import Run
 from clinometer.runs.scratch import VectorFile
-from clinometer.runs.store import Run
 from clinometer.stats.association import unit_vectors
 from clinometer.stats.blocks import Blocks
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign

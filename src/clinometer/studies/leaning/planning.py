@@ -11,7 +11,7 @@ import pandas as pd
 
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.records import DECIDES, READING
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.stats.equivalence import standard_error_of
 from clinometer.stats.power import images_for_share
 from clinometer.studies.leaning.embeddings import design_of_suite, encoder_embeddings, with_missing

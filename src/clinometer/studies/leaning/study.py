@@ -20,8 +20,8 @@ from clinometer.report.page import Page
 from clinometer.report.rows import MEAN, Scores, scores_table
 from clinometer.runs.pooled import PooledRun
 from clinometer.runs.ratings.store import Rated
+from clinometer.runs.run import Run
 from clinometer.runs.scratch import Scratch
-from clinometer.runs.store import Run
 from clinometer.runs.tracing import parts_without_trace, trace_parts
 from clinometer.stats.association import association_scores
 from clinometer.stats.skin import skin_tone

@@ -17,7 +17,7 @@ from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import Page
 from clinometer.report.rows import Row, Scores, scores_table
 from clinometer.runs.comparison import Comparison
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.stats.share_gap import images_for_gap
 from clinometer.studies.steerability.compare import compare_steerability
 from clinometer.studies.steerability.figures import SteerabilityView, points_words

@@ -18,7 +18,7 @@ from clinometer.report.page import Page
 from clinometer.report.rows import Row, scores_table
 from clinometer.runs.embeddings import ImageVectors, NamedVectors
 from clinometer.runs.ratings.store import Rated
-from clinometer.runs.store import Run
+from clinometer.runs.run import Run
 from clinometer.stats.association import association_scores
 from clinometer.studies.study import (
     ComparedGroups,

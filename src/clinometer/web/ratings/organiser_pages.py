@@ -240,7 +240,7 @@ def open_again(request: Request, identifier: Identifier) -> Response:
 
 @router.post("/{identifier}/export")
 def export(request: Request, identifier: Identifier) -> Response:
-    """Write the answers into the runs, and score and report these anew."""
+    """Write the answers into the runs, and score and report these again."""
     return _task_page(request, identifier, exported=tasks.export_task(_engine(request), identifier))
 
 

@@ -98,7 +98,7 @@ class Room:
         return drawn_before(run, rated_of(run), item.name)
 
     def picture(self, item: Item, order: int) -> bytes | None:
-        """Return an item's picture as WebP, drawn anew from its pixels; None where there is none."""
+        """Return an item's picture as WebP, drawn again from its pixels; None where there is none."""
         samples = self.samples_of(item)
         if not 0 <= order < len(samples):
             return None

@@ -219,7 +219,7 @@ def _triggers() -> Iterator[tuple[str, str]]:
 
 
 def remove_triggers(connection: Connection) -> None:
-    """Allow changes of the tables without seals: they are about to be sealed anew."""
+    """Allow changes of the tables without seals: they are about to be sealed again."""
     for name, _ in _triggers():
         connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
 
@@ -295,10 +295,10 @@ def acknowledged(place: Path) -> int | None:
     return int(number) if number.isdigit() and content == _line(int(number)) else None
 
 
-def acknowledge(place: Path, changes: int, *, anew: bool = False) -> None:
-    """Record on disk how many changes are safe; a higher number from another process stays, unless ``anew``."""
+def acknowledge(place: Path, changes: int, *, reset: bool = False) -> None:
+    """Record on disk how many changes are safe; a higher number from another process stays, unless ``reset``."""
     with FileLock(f"{seal_file(place)}.lock", timeout=WAIT):
-        if not anew and (acknowledged(place) or 0) >= changes:
+        if not reset and (acknowledged(place) or 0) >= changes:
             return
         file = os.open(seal_file(place), os.O_RDWR | os.O_CREAT, 0o600)
         try:

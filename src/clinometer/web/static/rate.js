@@ -27,7 +27,7 @@
     }
   }
 
-  // What was chosen is kept until the server said that it has it: a reload, or a server that starts anew, loses nothing.
+  // What was chosen is kept until the server said that it has it: a reload, or a server that starts again, loses nothing.
   const KEPT = `clinometer ${location.pathname}`;
   function keep(fields, tries = 0) {
     localStorage.setItem(KEPT, JSON.stringify({ place: fields.get("place"), answer: fields.get("answer"), seconds: fields.get("seconds"), tries }));

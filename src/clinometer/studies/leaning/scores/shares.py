@@ -47,7 +47,7 @@ NO_INTERVAL: Final = "no interval: it says whether order matters"
 NO_GAP = "the groups' own images do not lie apart enough for any to lie between"
 Matches: TypeAlias = tuple[np.ndarray, np.ndarray]
 """Of each image of a target, the cosine with its target's text and with the blank prompt."""
-NO_BLANK = "no encoder has embedded the blank prompt; encode the run anew"
+NO_BLANK = "no encoder has embedded the blank prompt; encode the run again"
 FIDELITY: Final = "fidelity"
 OWN_FIDELITY: Final = "own_fidelity"
 OWN_UNSHOWN: Final = "own_unshown"

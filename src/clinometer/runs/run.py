@@ -173,7 +173,7 @@ class Run:
             self.ledger.update(lambda record: {"protocol": dict(protocol)})
 
     def refresh_protocol(self) -> None:
-        """Find the departures from the protocol anew, for a run that may have gained encoders."""
+        """Find the departures from the protocol again, for a run that may have gained encoders."""
         protocol = self.record.get("protocol")
         if protocol is not None:
             typed = [Departure(**fields) for fields in protocol["typed"]]
@@ -351,7 +351,7 @@ def create_run(url: str | os.PathLike[str], record: Mapping[str, Any], plan: Seq
                     "give another --out, or delete that directory"
                 )
         _require_same_plan(run, plan)
-        run.ledger.forget_missing()  # what is gone is done anew
+        run.ledger.forget_missing()  # what is gone is done again
         directory.remove_leftovers()
         return run
     require_run_or_nothing(directory)
