@@ -36,7 +36,7 @@ categories:
   sports: {label: Sports, targets: [
     {name: firefighter, prompt: an image of a firefighter}, {name: golfing, prompt: an image of golfing}]}
 """
-pytestmark = [pytest.mark.thorough, pytest.mark.slow]
+pytestmark = [pytest.mark.thorough, pytest.mark.slow, pytest.mark.usefixtures("shortcuts_of_a_module")]
 QUICK = {"resamples": 999, "report": False}
 
 

@@ -16,6 +16,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.exports import board
 from clinometer.report.inputs import report_input
 from clinometer.studies import study_of
+from tests.raising import raises
 from tests.report.browsing import CHROMIUM
 from tests.report.hostile import HOSTILE, hostile_input
 from tests.report.page import Page
@@ -183,5 +184,5 @@ def test_without_anything_that_prints_there_is_the_page_and_a_line(tmp_path, mon
 
 @pytest.mark.thorough
 def test_another_paper_is_refused(tmp_path):
-    with pytest.raises(InvalidInputError, match="board: found 'a5', expected a4, letter or none"):
+    with raises(InvalidInputError, code="unknown-name", field="board", match="a4, letter, none"):
         cm.export(SMALL, tmp_path / "paper", board="a5")

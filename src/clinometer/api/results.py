@@ -283,7 +283,7 @@ def export(
                 "a policy, a model and a registration are part of evidence alone; ask for evidence, or leave it out"
             )
         if board not in (None, *get_args(Paper)):
-            raise InvalidInputError.expected_one_of(get_args(Paper), board, field="board")
+            raise InvalidInputError.expected_one_of((*get_args(Paper), "none"), board, field="board")
         return export_run(opened, out, board)
     if policy is not None and _policy_of(policy).needs_history:
         raise GateError.unsupported(
