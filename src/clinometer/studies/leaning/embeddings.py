@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -39,13 +39,17 @@ if TYPE_CHECKING:
 
 def design_of_suite(suite: LeaningSuite) -> Design:
     """Describe the suite as the metrics see it: names and matches."""
+    axes = {name: tuple(axis.levels) for name, axis in (suite.axes or {}).items()}
+    pair = suite.axis.model_dump() if suite.axis else {}  # a, b and third
     return Design(
         targets=tuple(
             TargetDesign(name=target.name, category=category, stereotype=target.stereotype)
             for category, target in suite.categorised_targets()
         ),
         groups=tuple(suite.groups),
-        **_find_compared(suite),
+        **pair,
+        axes=axes,
+        cells={name: tuple(group.cell[axis] for axis in axes) for name, group in suite.groups.items() if group.cell},
         prompts={name: tuple(p.prompt for p in group.prompts) for name, group in suite.groups.items()},
         pairs={name: tuple(p.pair for p in group.prompts) for name, group in suite.groups.items()},
         margin=suite.margin,
@@ -90,15 +94,6 @@ def missing_pictures(
         for run in runs
     )
     return MissingPictures((first, second), (alone[0], alone[1]), (pairs, pairs))
-
-
-def _find_compared(suite: LeaningSuite) -> dict[str, Any]:
-    """Return the pair of groups and the third, or the axes and the cells."""
-    if suite.axes is None:
-        return {"a": suite.compared.a, "b": suite.compared.b, "third": suite.compared.third}
-    axes = {name: tuple(axis.levels) for name, axis in suite.axes.items()}
-    cells = {name: tuple((group.cell or {})[axis] for axis in axes) for name, group in suite.groups.items()}
-    return {"axes": axes, "cells": cells}
 
 
 def encoder_embeddings(

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
 
 from clinometer.metrics import Score, delta_alpha_curve
 from clinometer.metrics.mcas import IMAGE_PART
-from clinometer.metrics.records import TRACE
 from clinometer.report.comparison import RunsCompared
 from clinometer.report.page import Page
-from clinometer.report.rows import MEAN, Scores, scores_table
-from clinometer.runs.pooled import PooledRun
+from clinometer.report.rows import scores_table
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.run import Run
 from clinometer.runs.scratch import Scratch
 from clinometer.runs.tracing import parts_without_trace, trace_parts
 from clinometer.stats.association import association_scores
-from clinometer.stats.skin import skin_tone
 from clinometer.studies.leaning import (
     Evidence,
     StoppingRule,
@@ -43,7 +40,6 @@ from clinometer.studies.leaning.embeddings import (
     design_of_suite,
     draw_prior_embeddings,
     embed_own_texts,
-    embeddings_of_ablations,
     encoder_embeddings,
     lacks_own_texts,
     lazy_embeddings,
@@ -52,25 +48,28 @@ from clinometer.studies.leaning.embeddings import (
     own_embeddings,
     parts_without_prior,
     prior_embeddings,
-    readings_of_wordings,
     target_sizes,
     traced_embeddings,
-    traced_seeds,
     with_missing,
 )
 from clinometer.studies.leaning.page import PAGE
+from clinometer.studies.leaning.pair_rows import (
+    compare_fidelity,
+    explain_untraced,
+    judge_mitigation,
+    rows_of_ablations,
+    rows_of_wordings,
+    trace_differences,
+)
 from clinometer.studies.leaning.planning import plan_concepts, plan_shares
 from clinometer.studies.leaning.printed import PRINTED
 from clinometer.studies.leaning.scores import MeasuredTarget, measurer_of
-from clinometer.studies.leaning.scores.ablation import LeftOutWord, ablation_rows
-from clinometer.studies.leaning.scores.components import image_part_direction, wording_rows
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
 from clinometer.studies.leaning.scores.differences import compare_intersections
 from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld
 from clinometer.studies.leaning.scores.measuring import CountedPictures, pairs_counted_once, pictures_that_count
-from clinometer.studies.leaning.scores.mitigated import mitigation_rows
-from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
-from clinometer.studies.leaning.scores.tracing import HALF, ONSET, compare_traces, trace_rows
+from clinometer.studies.leaning.scores.missing import MissingPictures
+from clinometer.studies.leaning.scores.tracing import trace_rows
 from clinometer.studies.leaning.side_by_side import LeaningsCompared
 from clinometer.studies.study import (
     ComparedGroups,
@@ -87,142 +86,7 @@ from clinometer.studies.study import (
     suite_of,
 )
 from clinometer.suites import LeaningSuite
-
-
-def _rows_of_wordings(
-    run: Run, suite: LeaningSuite, encoders: Sequence[EncoderEmbeddings], design: Design, resamples: int
-) -> list[Score]:
-    """Report what wordings do to the images of a run; nothing where no concept has several."""
-    if not suite.wordings:
-        return []
-    readings = {}
-    for embeddings in counted_once(encoders, design):
-        direction = image_part_direction(embeddings, design)
-        if direction is not None:
-            readings[embeddings.encoder] = readings_of_wordings(run, suite, embeddings.encoder, direction)
-    checks = reader_checks(encoders, design)
-    return wording_rows(readings, encoders, checks, n_permutations=resamples, seed=run.record["seed"])
-
-
-def _rows_of_ablations(run: Run, suite: LeaningSuite) -> list[Score]:
-    """Report what single words do to the images of a run; nothing where none was left out."""
-    if not suite.ablations:
-        return []
-    words = [LeftOutWord(name, each.word) for name, left_out in suite.ablations.items() for each in left_out]
-    whole, without, missing = embeddings_of_ablations(run, suite)
-    return ablation_rows(whole, without, design_of_suite(suite.of_ablations()), words, missing=missing)
-
-
-def _explain_untraced(suite: LeaningSuite, reason: str) -> Iterator[Score]:
-    """Report for every target, and for the middle of all, why no step is known from which it leans."""
-    yield Score(metric=TRACE, component=ONSET, category="all", reason=reason)
-    for category, target in suite.categorised_targets():
-        for component in (ONSET, HALF):
-            yield Score(metric=TRACE, component=component, concept=target.name, category=category, reason=reason)
-
-
-def _trace_differences(
-    runs: tuple[Run, Run],
-    embeddings: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
-    keep: Collection[int] | None,
-) -> list[Score]:
-    """Compare two runs that were both traced, step by step; of runs of which one was not, there is nothing to tell."""
-    suite, records = suite_of(runs[0], LeaningSuite), [run.traces.record for run in runs]
-    if not all(records):
-        return []
-    apart = [record["apart"] for record in records if record.get("apart")]
-    if records[0]["total"] != records[1]["total"]:
-        apart.append("one draws in {} steps and the other in {}".format(*(record["total"] for record in records)))
-    elif records[0]["decoder"] != records[1]["decoder"]:
-        apart.append("their estimates were decoded by different decoders")
-    names = [own.encoder for own in embeddings[0] if not any(run.traces.missing([own.encoder]) for run in runs)]
-    if apart or not names:
-        return list(_explain_untraced(suite, apart[0] if apart else "no encoder has seen the estimates of both runs"))
-    design, seed = design_of_suite(suite), runs[0].record["seed"]
-    shown = [[own for own in of_run if own.encoder in names] for of_run in embeddings]
-    pairs = None if keep is None else traced_seeds(runs[0], names) & traced_seeds(runs[1], names) & set(keep)
-    one, other = (traced_embeddings(run, suite, own, pairs)[1] for run, own in zip(runs, shown, strict=True))
-    whole = [traced_embeddings(run, suite, own) for run, own in zip(runs, shown, strict=True)]
-    total = records[0]["total"]
-    first, second = (trace_rows(*each, design, total=total, seed=seed) for each in whole)
-    return compare_traces(one, other, design, paired=keep is not None, own=(first, second), total=total, seed=seed)
-
-
-def mitigation_of(run: Run) -> Mapping[str, Any] | None:
-    """Return what was done to a run's model, as its card says it; None where nothing was."""
-    settings = run.model_card["settings"]
-    found = settings.get("mitigation") or (settings.get("lora") or {}).get("mitigation")
-    return found if isinstance(found, Mapping) else None
-
-
-def _aimed_elsewhere(run: Run, suite: LeaningSuite) -> list[str]:
-    """Return the concepts whose target, as a mitigated run's card declares it, is not parity.
-
-    The groups that the suite compares count, or all of the target where it names them otherwise.
-    """
-    made, compared = mitigation_of(run) or {}, (suite.compared.a, suite.compared.b)
-    found = []
-    for each in suite.targets:
-        target = made.get("targets", {}).get(each.prompt, made.get("target", {}))
-        shares = [target.get(group, 0.0) for group in compared] if set(compared) & set(target) else target.values()
-        if len(set(shares)) > 1:
-            found.append(each.name)
-    return found
-
-
-def _mitigation_rows(
-    runs: tuple[Run, Run],
-    suite: LeaningSuite,
-    embeddings: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
-    fidelity: Sequence[Score],
-) -> list[Score]:
-    """Judge the second run as a mitigation of the first, where its card says that it is one, and the first's none."""
-    if mitigation_of(runs[1]) is None or mitigation_of(runs[0]) is not None:
-        return []
-    hashes = []
-    for run in runs:
-        named = {sample.id: (sample.seed, sample.prompt) for sample in run.plan if sample.role == "attribute"}
-        there = run.samples[run.samples.id.isin(named) & (run.samples.status == "ok")]
-        hashes.append({named[id_]: image for id_, image in zip(there.id, there.sha256, strict=True)})
-    both = hashes[0].keys() & hashes[1].keys()
-    changed = sum(hashes[0][start] != hashes[1][start] for start in both)
-    first, second = (_skin_tones(run) for run in runs)
-    lighter = dict[str, dict[tuple[int, int], float]]()  # by how many degrees, of pairs that differ from others
-    for start in sorted(first.keys() & second.keys()):
-        (before, was), (after, now) = first[start], second[start]
-        lighter.setdefault(start[0], {})[before, after] = now - was
-    return mitigation_rows(
-        *pairs_counted_once(*embeddings), design_of_suite(suite), named_changed=(changed, len(both)), fidelity=fidelity,
-        skin=[np.array(list(lighter.get(target.name, {}).values())) for target in suite.targets],
-        learned=(mitigation_of(runs[1]) or {}).get("learned") or None,
-        elsewhere=_aimed_elsewhere(runs[1], suite),
-    )  # fmt: skip
-
-
-def _skin_tones(run: Run) -> dict[tuple[str, str, int], tuple[int, float]]:
-    """Measure the skin of every target image: of its concept, prompt and seed, the image's hash and the angle."""
-    targets = {each.id: (each.concept, each.prompt, each.seed) for each in run.plan if each.role == "target"}
-    tones = {}
-    for identifier, content in run.images(targets):
-        if content is not None:
-            picture = run.drawn.decode(identifier, content).convert("RGB")
-            picture.thumbnail((128, 128))  # a mean colour needs no more
-            tones[targets[identifier]] = hash(content), skin_tone(np.asarray(picture)).angle
-    return tones
-
-
-def _fidelity_differences(runs: tuple[Run, Run], encoders: Sequence[str]) -> list[Score]:
-    """Compare how well images show what was asked, by the average over encoders, or the first that both have."""
-    seeds = [run.runs if isinstance(run, PooledRun) else (run,) for run in runs]
-    if not all(run.is_scored for of_run in seeds for run in of_run):
-        return []
-    alike = all(set(run.encoder_cards) == set(encoders) for run in runs)
-    first, second = (
-        [row for run in of_run for row in Scores.from_frame(run.scores[run.scores.metric == FIDELITY])]
-        for of_run in seeds
-    )
-    return fidelity_differences(first, second, MEAN if alike else encoders[0])
-
+from clinometer.suites.leaning import CrossedAxis
 
 _CURVE = ("diffusion_bias", "bias_amplification")
 
@@ -271,7 +135,7 @@ def measure_in_pool(
         run.vectors.require_finished(encoder)
     found = pictures_that_count(lazy_embeddings(run, suite, encoders, sizes), design_of_suite(suite))
     work = Measuring(run.directory.place, encoders, sizes, found, resamples)
-    of_a_view = 16 * max(sizes, default=0) if suite.axes else 20 * resamples
+    of_a_view = shape_of(suite).bytes_per_group(max(sizes, default=0), resamples)
     of_a_target = of_a_view * len(suite.groups) * (len(encoders) + 1)
     names = [f"target {target.name!r}" for target in suite.targets]
     measured = map_units(work, run, range(len(sizes)), names, pool, size=of_a_target)
@@ -297,6 +161,173 @@ LARGER_TOWARDS_A: Final = (
 """Scores of a target that are larger the more it leans to a."""
 
 
+@dataclass(frozen=True)
+class PairOfGroups:
+    """What a study does with a suite that compares two groups: positive leans to its ``a``."""
+
+    suite: LeaningSuite
+
+    page: ClassVar[Page[Any]] = PAGE
+    comparison: ClassVar[type[RunsCompared[LeaningSuite]]] = LeaningsCompared
+    judged_components: ClassVar[Sequence[str]] = (IMAGE_PART,)
+
+    @property
+    def read_groups(self) -> Sequence[str]:
+        """The groups whose words an image is read by."""
+        return self.suite.compared.a, self.suite.compared.b
+
+    def bytes_per_group(self, images: int, resamples: int) -> int:
+        """Return the size of a target in one view, for each group: replicates outweigh its images."""
+        return 20 * resamples
+
+    def compared_groups(self, pairs: Mapping[str, str]) -> Sequence[ComparedGroups]:
+        """Return the two groups; prompts of one name in ``pairs`` match."""
+        a, b = self.read_groups
+        return (ComparedGroups(a, b, lambda group, prompt: ("", pairs.get(prompt, ""))),)
+
+    def rated(self) -> Rated:
+        """Return how images are rated, and read by the words of the pair as ``share`` reads them."""
+        pair, answers = self.suite.compared, named_answers(self.suite)
+        return Rated(
+            self.suite.name, (pair.a, pair.b), pair.third or "", answers, machine=LARGER_TOWARDS_A, read=read_by_words
+        )
+
+    def score(
+        self,
+        run: Run,
+        embeddings: Sequence[EncoderEmbeddings],
+        design: Design,
+        resamples: int,
+        measured: Iterable[tuple[int, MeasuredTarget]] | None,
+    ) -> Scored:
+        """Score the MCAS family, what the run drew besides, and the curve of α on δ."""
+        suite, seed = self.suite, run.record["seed"]
+        scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed, measured=measured, store=Scratch)
+        scores += names_of_copies(run, suite, embeddings[0])
+        scores += rows_of_wordings(run, suite, embeddings, design, resamples)
+        scores += rows_of_ablations(run, suite)
+        scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=seed)
+        if run.record.get("until") is not None:
+            stands = {
+                name: evidence_of(embeddings, design, component=name, ahead=True) for name in (IMAGE_PART, "mcas")
+            }
+            scores = rows_when_stopped(scores, stands, design)
+            scores = withheld(scores, reader_checks(embeddings, design))
+        own = own_embeddings(run, suite)
+        scores += own_text_rows(own, design, n_resamples=resamples, seed=seed)
+        finished, steps = traced_embeddings(run, suite, embeddings)
+        if steps:
+            scores += trace_rows(finished, steps, design, total=run.traces.record["total"], before=scores, seed=seed)
+        elif apart := run.traces.record.get("apart"):
+            scores += explain_untraced(suite, apart)
+        table = scores_table(scores)
+        return Scored(table, _curves(table))
+
+    def compare(
+        self,
+        runs: tuple[Run, Run],
+        embeddings: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
+        encoders: Sequence[str],
+        keep: Collection[int] | None,
+        resamples: int,
+        missing: MissingPictures | None,
+    ) -> list[Score]:
+        """Compare leanings, fidelity and traces, and judge the second run if it is a mitigation of the first."""
+        suite, paired = self.suite, keep is not None
+        until_decided = any(run.record.get("until") is not None for run in runs)
+        rows = compare_leanings(
+            *embeddings,
+            design_of_suite(suite),
+            paired=paired,
+            until_decided=until_decided,
+            n_resamples=resamples,
+            seed=runs[0].record["seed"],
+            missing=missing,
+            store=Scratch,
+        )
+        if until_decided:  # intervals over numbers of images that the images have set are not tested
+            return rows
+        fidelity = compare_fidelity(runs, encoders)
+        mitigated = judge_mitigation(runs, suite, embeddings, fidelity) if paired else ()
+        return [*rows, *fidelity, *mitigated, *trace_differences(runs, embeddings, keep)]
+
+
+@dataclass(frozen=True)
+class CrossedAxes:
+    """What a study does with a suite whose groups are cells of axes: each axis is measured by itself."""
+
+    suite: LeaningSuite
+    axes: Mapping[str, CrossedAxis]
+
+    page: ClassVar[Page[Any]] = CELLS
+    comparison: ClassVar[type[RunsCompared[LeaningSuite]]] = CrossedCompared
+
+    @property
+    def judged_components(self) -> Sequence[str]:
+        """The components that have a verdict on every concept."""
+        return [f"axis:{name}" for name in self.axes]
+
+    @property
+    def read_groups(self) -> Sequence[str]:
+        """The groups whose words an image is read by: all cells."""
+        return tuple(self.suite.groups)
+
+    def bytes_per_group(self, images: int, resamples: int) -> int:
+        """Return the size of a target in one view, for each group: no replicates are drawn."""
+        return 16 * images
+
+    def compared_groups(self, pairs: Mapping[str, str]) -> Sequence[ComparedGroups]:
+        """Return the levels of each axis; prompts of one name in ``pairs`` match if the other axes' levels do."""
+
+        def on_axis(axis: str, group: str, prompt: str) -> tuple[str, str]:
+            """Return the level of a group on the axis, and what its prompt is matched by."""
+            if not group:
+                return "", ""
+            cell, pair = self.suite.groups[group].cell or {}, pairs.get(prompt, "")
+            others = [level for name, level in cell.items() if name != axis]
+            return cell[axis], " ".join([pair, *others]) if pair else ""
+
+        return [
+            ComparedGroups(first, others[0] if len(others) == 1 else "no level", partial(on_axis, name))
+            for name, (first, *others) in ((name, tuple(axis.levels)) for name, axis in self.axes.items())
+        ]
+
+    def rated(self) -> Rated:
+        """Return how images are rated: no two groups are sides, and no image is read by words."""
+        return Rated(self.suite.name, answers=named_answers(self.suite))
+
+    def score(
+        self,
+        run: Run,
+        embeddings: Sequence[EncoderEmbeddings],
+        design: Design,
+        resamples: int,
+        measured: Iterable[tuple[int, MeasuredTarget]] | None,
+    ) -> Scored:
+        """Score axes, interactions and cells; there are no curves."""
+        scores = crossed_study(embeddings, design, measured=measured)
+        scores += names_of_copies(run, self.suite, embeddings[0])
+        return Scored(scores_table(scores), pd.DataFrame({name: [] for name in ("curve", "x", "y", "low", "high")}))
+
+    def compare(
+        self,
+        runs: tuple[Run, Run],
+        embeddings: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
+        encoders: Sequence[str],
+        keep: Collection[int] | None,
+        resamples: int,
+        missing: MissingPictures | None,
+    ) -> list[Score]:
+        """Compare along every axis and in every cell."""
+        design = design_of_suite(self.suite)
+        return compare_intersections(*embeddings, design, paired=keep is not None, missing=missing)
+
+
+def shape_of(suite: LeaningSuite) -> PairOfGroups | CrossedAxes:
+    """Return what a study does with this suite, by whether its groups are cells of axes."""
+    return PairOfGroups(suite) if suite.axes is None else CrossedAxes(suite, suite.axes)
+
+
 class Leaning(Study[LeaningSuite]):
     """How far the pictures of concepts lie to one of two groups, or of the groups of axes (MCAS, xMCAS)."""
 
@@ -311,76 +342,35 @@ class Leaning(Study[LeaningSuite]):
     groups_grow = True
 
     def page(self, suite: LeaningSuite) -> Page[Any]:
-        """Show a pair of groups, or all groups where there are axes and so no pair."""
-        return CELLS if suite.axes else PAGE
+        """Return the page of a pair of groups, or that of axes and cells."""
+        return shape_of(suite).page
 
     def comparison(self, suite: LeaningSuite) -> RunsCompared[LeaningSuite]:
-        """Compare leanings to one of a pair of groups, or of all groups of axes."""
-        return CrossedCompared() if suite.axes else LeaningsCompared()
+        """Return the page that compares leanings to one of a pair of groups, or along axes."""
+        return shape_of(suite).comparison()
 
     def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
-        """Score every number of the MCAS family, and the curve of α on δ; with a ``pool``, it measures the targets."""
+        """Score a pair of groups by the MCAS family, or the cells of axes; a ``pool`` measures the targets."""
         suite = suite_of(run, LeaningSuite)
-        design, seed, measured = with_missing(design_of_suite(suite), run), run.record["seed"], None
+        design, measured = with_missing(design_of_suite(suite), run), None
         if pool is None:
             embeddings = counted_once(
                 [encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards], design
             )
         else:
             embeddings, measured = measure_in_pool(pool, run, suite, resamples)
-        if design.axes:
-            scores = crossed_study(embeddings, design, measured=measured)
-            scores += names_of_copies(run, suite, embeddings[0])
-            return Scored(scores_table(scores), pd.DataFrame({name: [] for name in ("curve", "x", "y", "low", "high")}))
-        scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed, measured=measured, store=Scratch)
-        scores += names_of_copies(run, suite, embeddings[0])
-        scores += _rows_of_wordings(run, suite, embeddings, design, resamples)
-        scores += _rows_of_ablations(run, suite)
-        scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=seed)
-        if run.record.get("until") is not None:
-            stands = {
-                name: evidence_of(embeddings, design, component=name, ahead=True) for name in (IMAGE_PART, "mcas")
-            }
-            scores = rows_when_stopped(scores, stands, design)
-            scores = withheld(scores, reader_checks(embeddings, design))
-        own = own_embeddings(run, suite)
-        scores += own_text_rows(own, design, n_resamples=resamples, seed=seed)
-        finished, steps = traced_embeddings(run, suite, embeddings)
-        if steps:
-            scores += trace_rows(finished, steps, design, total=run.traces.record["total"], before=scores, seed=seed)
-        elif apart := run.traces.record.get("apart"):
-            scores += _explain_untraced(suite, apart)
-        table = scores_table(scores)
-        return Scored(table, _curves(table))
+        return shape_of(suite).score(run, embeddings, design, resamples, measured)
 
     def compare(
         self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
     ) -> list[Score]:
         """Compare two runs, second minus first; with ``keep``, by pairs of images with these seeds."""
-        suite, paired = suite_of(runs[0], LeaningSuite), keep is not None
-        of_first, of_second = (
+        suite = suite_of(runs[0], LeaningSuite)
+        first, second = (
             [encoder_embeddings(run, suite_of(run, LeaningSuite), name, keep) for name in encoders] for run in runs
         )
         missing = missing_pictures(runs, suite, encoders, keep)
-        if suite.axes:
-            return compare_intersections(of_first, of_second, design_of_suite(suite), paired=paired, missing=missing)
-        until_decided = any(run.record.get("until") is not None for run in runs)
-        rows = compare_leanings(
-            of_first,
-            of_second,
-            design_of_suite(suite),
-            paired=paired,
-            until_decided=until_decided,
-            n_resamples=resamples,
-            seed=runs[0].record["seed"],
-            missing=missing,
-            store=Scratch,
-        )
-        if until_decided:  # intervals over numbers of images that the images have set are not tested
-            return rows
-        fidelity = _fidelity_differences(runs, encoders)
-        mitigated = _mitigation_rows(runs, suite, (of_first, of_second), fidelity) if paired else ()
-        return [*rows, *fidelity, *mitigated, *_trace_differences(runs, (of_first, of_second), keep)]
+        return shape_of(suite).compare(runs, (first, second), encoders, keep, resamples, missing)
 
     def open_concepts(self, run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:
         """List the targets that the images so far do not decide, by these encoders."""
@@ -422,7 +412,7 @@ class Leaning(Study[LeaningSuite]):
             targets = tuple(replace(target, missing=pairs[target.name]) for target in design.targets)
             design, lost = replace(design, targets=targets), design.missing_attributes
             missing = replace(missing, attributes=(lost, lost))
-        return split_rows(first, second, design, missing=missing, fidelity=_fidelity_differences(runs, encoders))
+        return split_rows(first, second, design, missing=missing, fidelity=compare_fidelity(runs, encoders))
 
     def plan(self, pilot: Run, effect: float | None, margin: float | None, power: float, alpha: float) -> pd.DataFrame:
         """Count the images that every concept takes by a pilot, whose pictures are read as ``score`` reads them."""
@@ -441,45 +431,22 @@ class Leaning(Study[LeaningSuite]):
         suite.pair_for("--trace")
 
     def compared_groups(self, suite: LeaningSuite) -> Sequence[ComparedGroups]:
-        """Return the two groups, prompts matched by the name of their pair; with axes, the levels of each."""
+        """Return the two groups, or the levels of each axis, and which prompts match."""
         pairs = {prompt.prompt: prompt.pair or "" for group in suite.groups.values() for prompt in group.prompts}
-        if suite.axes is None:
-            return (
-                ComparedGroups(suite.compared.a, suite.compared.b, lambda group, prompt: ("", pairs.get(prompt, ""))),
-            )
-
-        def on_axis(axis: str, group: str, prompt: str) -> tuple[str, str]:
-            """Return the level of a group on the axis; prompts are matched within the levels of the other axes."""
-            if not group:
-                return "", ""
-            cell, pair = suite.groups[group].cell or {}, pairs.get(prompt, "")
-            others = [level for name, level in cell.items() if name != axis]
-            return cell[axis], " ".join([pair, *others]) if pair else ""
-
-        return [
-            ComparedGroups(first, others[0] if len(others) == 1 else "no level", partial(on_axis, name))
-            for name, (first, *others) in ((name, tuple(axis.levels)) for name, axis in suite.axes.items())
-        ]
+        return shape_of(suite).compared_groups(pairs)
 
     def rated(self, suite: LeaningSuite) -> Rated:
-        """Return how images of targets are rated, and read by the words of the pair as ``share`` reads them."""
-        leaning, answers = suite, named_answers(suite)
-        if leaning.axes:
-            return Rated(suite.name, answers=answers)
-        pair = leaning.compared
-        return Rated(
-            suite.name, (pair.a, pair.b), pair.third or "", answers, machine=LARGER_TOWARDS_A, read=read_by_words
-        )
+        """Return how images of targets are rated and, with a pair of groups, read by its words."""
+        return shape_of(suite).rated()
 
     def judged(self, suite: LeaningSuite) -> list[tuple[str, str]]:
         """Return the image part of every concept, or its score along every axis."""
-        components = [f"axis:{name}" for name in suite.axes] if suite.axes else [IMAGE_PART]
+        components = shape_of(suite).judged_components
         return [(component, target.name) for component in components for target in suite.targets]
 
     def reading_words(self, suite: LeaningSuite) -> Mapping[str, Sequence[str]]:
         """Return the words of the pair; with axes, of every cell."""
-        names = (suite.compared.a, suite.compared.b) if suite.axes is None else tuple(suite.groups)
-        return {name: suite.groups[name].words for name in names}
+        return {name: suite.groups[name].words for name in shape_of(suite).read_groups}
 
 
 LEANING: Final = Leaning()

@@ -159,7 +159,21 @@ def mcas_study(
     settings = check_settings(n_resamples, n_permutations, seed, confidence, store)
     if design.axes:
         return crossed_study(encoders, design, confidence=confidence, measured=measured)
-    return _study(encoders, design, settings, measured)
+    encoders, setup, gathered = _measure(encoders, design, settings, measured)
+    views, checks = gathered.views, checks_of(encoders, design, confidence=confidence)
+    rows = [*_pair_rows(setup, gathered), *batch_rows(setup, views[0], encoders[0].order)]
+    fidelity = fidelity_rows(setup, encoders, views)
+    rows += corrected_rows(setup, [row for row in rows if row.metric == "share"], checks[0].by_view)
+    rows = mark_unshown(withheld_by_shares(rows, rows, a=design.a), fidelity)
+    return [
+        *withheld_by_level(rows, checks),
+        *reader_rows(checks, confidence),
+        *confusion_rows(setup, views),
+        *fidelity,
+        *(row for view in views for row in pair_middle_rows(setup, view)),
+        *profile_middle_rows(setup, views[0]),
+        *plane_middle_rows(setup, views[0]),
+    ]
 
 
 def measurer_of(
@@ -170,7 +184,7 @@ def measurer_of(
     The images of a target are looked at when it is measured.
     """
     setup, draws = _set_up(encoders, design, check_settings(n_resamples, 0, seed, 0.95))
-    return Measurer(encoders, setup.layout, draws, own_texts=not design.axes, check=design)
+    return Measurer(encoders, setup.layout, draws, own_texts=draws is not None, check=design)
 
 
 def crossed_study(
@@ -206,45 +220,42 @@ def crossed_study(
 
     ``measured`` : as of :func:`mcas_study`.
     """
-    return _study(encoders, design, ResamplingSettings(1, 0, 0, confidence), measured)
+    encoders, setup, gathered = _measure(encoders, design, ResamplingSettings(1, 0, 0, confidence), measured)
+    views, checks = gathered.views, checks_of(encoders, design, confidence=confidence)
+    rows = [*axis_rows(setup, views), *batch_rows(setup, views[0], encoders[0].order)]
+    return [
+        *withheld_by_level(rows, checks),
+        *reader_rows(checks, confidence),
+        *confusion_rows(setup, views),
+        *(row for view in views for row in axis_middle_rows(setup, view)),
+    ]
 
 
 def _set_up(
     encoders: Sequence[EncoderEmbeddings], design: Design, settings: ResamplingSettings
 ) -> tuple[StudySetup, Draws | None]:
-    """Check embeddings, and draw the replicates' weights; along axes every interval has a formula."""
+    """Check embeddings, and draw the replicates' weights.
+
+    Along axes every interval has a formula, so none are drawn; nor are images compared with the targets' texts.
+    """
     setup = StudySetup(design, layout_of(encoders, design, targets=False), settings)
     return setup, None if design.axes else resampling_weights(setup, n_encoders=len(pooled_encoders(encoders)))
 
 
-def _study(
+def _measure(
     encoders: Sequence[EncoderEmbeddings],
     design: Design,
     settings: ResamplingSettings,
     measured: Iterable[tuple[int, MeasuredTarget]] | None,
-) -> list[Score]:
-    """Measure all targets and compute their numbers, of a pair of groups or along axes."""
+) -> tuple[Sequence[EncoderEmbeddings], StudySetup, StudyViews]:
+    """Return the embeddings, each picture counted once, their setup, and all targets, measured here unless they are."""
     if measured is None:
         encoders = counted_once(encoders, design)
     setup, draws = _set_up(encoders, design, settings)
     if measured is None:
-        measure = Measurer(encoders, setup.layout, draws, own_texts=not design.axes)
+        measure = Measurer(encoders, setup.layout, draws, own_texts=draws is not None)
         measured = measure_by_threads(measure, setup.layout, draws)
-    gathered = gather(encoders, setup, draws, measured)
-    views, checks = gathered.views, checks_of(encoders, design, confidence=settings.confidence)
-    fidelity = list[Score]()
-    if design.axes:
-        rows = [*axis_rows(setup, views), *batch_rows(setup, views[0], encoders[0].order)]
-        middles = [row for view in views for row in axis_middle_rows(setup, view)]
-    else:
-        rows = [*_pair_rows(setup, gathered), *batch_rows(setup, views[0], encoders[0].order)]
-        fidelity = fidelity_rows(setup, encoders, views)
-        rows += corrected_rows(setup, [row for row in rows if row.metric == "share"], checks[0].by_view)
-        rows = mark_unshown(withheld_by_shares(rows, rows, a=design.a), fidelity)
-        middles = [row for view in views for row in pair_middle_rows(setup, view)]
-        middles += [*profile_middle_rows(setup, views[0]), *plane_middle_rows(setup, views[0])]
-    told = [*reader_rows(checks, settings.confidence), *confusion_rows(setup, views), *fidelity]
-    return [*withheld_by_level(rows, checks), *told, *middles]
+    return encoders, setup, gather(encoders, setup, draws, measured)
 
 
 def _pair_rows(setup: StudySetup, gathered: StudyViews) -> list[Score]:

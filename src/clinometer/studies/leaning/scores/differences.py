@@ -133,9 +133,9 @@ def measured_runs(
 ) -> list[Run]:
     """Measure both runs, each a study and its views; replicates by the same weights but for images without partners.
 
-    Along axes there are no replicates, nor for what is ``linear`` in the mean cosines alone.
+    What is ``linear`` in the mean cosines needs no replicates.
     """
-    views = linear_views if linear or design.axes else views_of
+    views = linear_views if linear else views_of
     studies = [
         StudySetup(design, layout_of(run, design), replace(settings, image_seed=image_seed))
         for run, image_seed in zip((first, second), image_seeds(settings.seed, paired=paired), strict=True)
@@ -347,10 +347,12 @@ def _with_middles(
 
 def _reason(setup: StudySetup, contrast: Contrast, value: float, p: float, n: int, *, paired: bool) -> str:
     """State what a row of a difference lacks."""
-    if isfinite(value):
-        return NO_INTERVAL if not isfinite(p) else FIXED if setup.design.axes else ""
+    if isfinite(value) and not isfinite(p):
+        return NO_INTERVAL
     if setup.design.axes:
-        return NO_NUMBER
+        return FIXED if isfinite(value) else NO_NUMBER
+    if isfinite(value):
+        return ""
     if not n and {"ii", "ita"} & set(contrast.basis.modalities):
         return "no image of it that both runs drew" if paired else "no image of it in one of the runs"
     return "one of the runs has no such number: no attribute image, or an encoder that reads no text"
@@ -397,7 +399,7 @@ def compare_intersections(
     first, second, lost = make_comparable(first, second, design, paired=paired)
     settings = ResamplingSettings(1, 0, 0, confidence)
     absent = absent_pictures(missing, (first, second), design, settings, pairs)
-    measured = measured_runs(first, second, design, settings, paired)
+    measured = measured_runs(first, second, design, settings, paired, linear=True)
     families = []
     for encoder in measured[0][1]:
         for effect in effects_of(design):

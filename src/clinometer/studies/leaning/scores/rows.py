@@ -233,13 +233,12 @@ def target_row(
         "n_batches": setup.layout.batch_count(t) if imaged else 0,
         "n_missing": target.missing if imaged else 0,
     }
+    counts = setup.layout.word_counts
     if _OF_ATTRIBUTE_IMAGES & set(basis.modalities):
-        lost = setup.design.missing_attributes
+        counts, lost = setup.layout.image_counts, setup.design.missing_attributes
         own["n_missing_attributes"] = sum(lost.get(setup.design.groups[g], 0) for g in basis.groups)
-    if not setup.design.axes:
-        images = _OF_ATTRIBUTE_IMAGES & set(basis.modalities)
-        counts = setup.layout.image_counts if images else setup.layout.word_counts
-        own |= {"n_a": counts[setup.a], "n_b": counts[setup.b]}
+    compared = {"n_a": setup.design.a, "n_b": setup.design.b}  # both empty along axes
+    own |= {name: counts[setup.design.index(group)] for name, group in compared.items() if group}
     return explain(setup, view, t, basis, Score(**(own | fields)))
 
 
