@@ -27,6 +27,7 @@ from clinometer.runs.scratch import VectorFile
 from clinometer.stats.association import unit_vectors
 from clinometer.stats.blocks import Blocks
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
+from clinometer.studies.leaning.scores.design import TwoRuns
 from clinometer.studies.leaning.scores.missing import MissingPictures
 from clinometer.studies.study import suite_of
 from clinometer.suites import Group, LeaningSuite
@@ -89,11 +90,8 @@ def missing_pictures(
         return MissingPictures((first, second), attributes=(of_first, of_second))
     # a pair of which one picture of a group is there takes no part: what the other run drew of it is not looked at
     pairs = Counter(group for group, _ in {(group, seed) for of_run in lost for _, group, seed in of_run if group})
-    alone = tuple(
-        [encoder_embeddings(run, suite_of(run, LeaningSuite), name, both - set(keep)) for name in encoders]
-        for run in runs
-    )
-    return MissingPictures((first, second), (alone[0], alone[1]), (pairs, pairs))
+    alone = embeddings_of_two(runs, encoders, both - set(keep))
+    return MissingPictures((first, second), alone, (pairs, pairs))
 
 
 def encoder_embeddings(
@@ -124,6 +122,14 @@ def encoder_embeddings(
         target_copies=drawn_counts(run, suite, repeats),
         target_batches=drawn_batches(run, suite, repeats, keep),
     )
+
+
+def embeddings_of_two(runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None) -> TwoRuns:
+    """Read some encoders' vectors of two runs; with ``keep``, those of images with these seeds alone."""
+    first, second = (
+        [encoder_embeddings(run, suite_of(run, LeaningSuite), name, keep) for name in encoders] for run in runs
+    )
+    return first, second
 
 
 def lazy_embeddings(

@@ -23,7 +23,7 @@ from clinometer.studies.leaning.embeddings import (
 )
 from clinometer.studies.leaning.scores.ablation import LeftOutWord, ablation_rows
 from clinometer.studies.leaning.scores.components import image_part_direction, wording_rows
-from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
+from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TwoRuns
 from clinometer.studies.leaning.scores.encoder_check import reader_checks
 from clinometer.studies.leaning.scores.measuring import pairs_counted_once
 from clinometer.studies.leaning.scores.mitigated import mitigation_rows
@@ -65,11 +65,7 @@ def explain_untraced(suite: LeaningSuite, reason: str) -> Iterator[Score]:
             yield Score(metric=TRACE, component=component, concept=target.name, category=category, reason=reason)
 
 
-def trace_differences(
-    runs: tuple[Run, Run],
-    embeddings: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
-    keep: Collection[int] | None,
-) -> list[Score]:
+def trace_differences(runs: tuple[Run, Run], embeddings: TwoRuns, keep: Collection[int] | None) -> list[Score]:
     """Compare two runs that were both traced, step by step; return nothing unless both were."""
     suite, records = suite_of(runs[0], LeaningSuite), [run.traces.record for run in runs]
     if not all(records):
@@ -115,10 +111,7 @@ def _aimed_elsewhere(run: Run, suite: LeaningSuite) -> list[str]:
 
 
 def judge_mitigation(
-    runs: tuple[Run, Run],
-    suite: LeaningSuite,
-    embeddings: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
-    fidelity: Sequence[Score],
+    runs: tuple[Run, Run], suite: LeaningSuite, embeddings: TwoRuns, fidelity: Sequence[Score]
 ) -> list[Score]:
     """Judge the second run as a mitigation of the first; return nothing unless its card alone says that it is one."""
     if mitigation_of(runs[1]) is None or mitigation_of(runs[0]) is not None:

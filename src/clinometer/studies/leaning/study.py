@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -40,6 +40,7 @@ from clinometer.studies.leaning.embeddings import (
     design_of_suite,
     draw_prior_embeddings,
     embed_own_texts,
+    embeddings_of_two,
     encoder_embeddings,
     lacks_own_texts,
     lazy_embeddings,
@@ -68,7 +69,6 @@ from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
 from clinometer.studies.leaning.scores.differences import compare_intersections
 from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld
 from clinometer.studies.leaning.scores.measuring import CountedPictures, pairs_counted_once, pictures_that_count
-from clinometer.studies.leaning.scores.missing import MissingPictures
 from clinometer.studies.leaning.scores.tracing import trace_rows
 from clinometer.studies.leaning.side_by_side import LeaningsCompared
 from clinometer.studies.study import (
@@ -126,21 +126,28 @@ class Measuring(RunWork):
         return lambda unit: [(target, measure(target)) for target in unit]
 
 
-def measure_in_pool(
-    pool: Pool, run: Run, suite: LeaningSuite, resamples: int
-) -> tuple[list[EncoderEmbeddings], Iterator[tuple[int, MeasuredTarget]]]:
-    """Return a run's embeddings, no vector of a target among them read yet, and its targets as a pool measures them."""
+def read_run(
+    run: Run, suite: LeaningSuite, resamples: int, pool: Pool | None
+) -> tuple[Design, list[EncoderEmbeddings], Iterator[tuple[int, MeasuredTarget]] | None]:
+    """Return a run's design, its embeddings and, with a ``pool``, the targets that it measures.
+
+    With a pool, no vector of a target is read here.
+    """
+    design = with_missing(design_of_suite(suite), run)
+    if pool is None:
+        read = [encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards]
+        return design, counted_once(read, design), None
     encoders, sizes = tuple(run.encoder_cards), target_sizes(run, suite, run.drawn.repeats())
     for encoder in encoders:
         run.vectors.require_finished(encoder)
-    found = pictures_that_count(lazy_embeddings(run, suite, encoders, sizes), design_of_suite(suite))
+    found = pictures_that_count(lazy_embeddings(run, suite, encoders, sizes), design)
     work = Measuring(run.directory.place, encoders, sizes, found, resamples)
     of_a_view = shape_of(suite).bytes_per_group(max(sizes, default=0), resamples)
     of_a_target = of_a_view * len(suite.groups) * (len(encoders) + 1)
     names = [f"target {target.name!r}" for target in suite.targets]
     measured = map_units(work, run, range(len(sizes)), names, pool, size=of_a_target)
     lazy = lazy_embeddings(run, suite, encoders, sizes)
-    return counted_once(lazy, design_of_suite(suite), found), chain.from_iterable(measured)
+    return design, counted_once(lazy, design, found), chain.from_iterable(measured)
 
 
 def read_by_words(run: Run, encoder: str) -> dict[str, float]:
@@ -192,16 +199,10 @@ class PairOfGroups:
             self.suite.name, (pair.a, pair.b), pair.third or "", answers, machine=LARGER_TOWARDS_A, read=read_by_words
         )
 
-    def score(
-        self,
-        run: Run,
-        embeddings: Sequence[EncoderEmbeddings],
-        design: Design,
-        resamples: int,
-        measured: Iterable[tuple[int, MeasuredTarget]] | None,
-    ) -> Scored:
+    def score(self, run: Run, resamples: int, pool: Pool | None) -> Scored:
         """Score the MCAS family, what the run drew besides, and the curve of α on δ."""
         suite, seed = self.suite, run.record["seed"]
+        design, embeddings, measured = read_run(run, suite, resamples, pool)
         scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed, measured=measured, store=Scratch)
         scores += names_of_copies(run, suite, embeddings[0])
         scores += rows_of_wordings(run, suite, embeddings, design, resamples)
@@ -224,16 +225,11 @@ class PairOfGroups:
         return Scored(table, _curves(table))
 
     def compare(
-        self,
-        runs: tuple[Run, Run],
-        embeddings: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
-        encoders: Sequence[str],
-        keep: Collection[int] | None,
-        resamples: int,
-        missing: MissingPictures | None,
+        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
     ) -> list[Score]:
         """Compare leanings, fidelity and traces, and judge the second run if it is a mitigation of the first."""
         suite, paired = self.suite, keep is not None
+        embeddings = embeddings_of_two(runs, encoders, keep)
         until_decided = any(run.record.get("until") is not None for run in runs)
         rows = compare_leanings(
             *embeddings,
@@ -242,7 +238,7 @@ class PairOfGroups:
             until_decided=until_decided,
             n_resamples=resamples,
             seed=runs[0].record["seed"],
-            missing=missing,
+            missing=missing_pictures(runs, suite, encoders, keep),
             store=Scratch,
         )
         if until_decided:  # intervals over numbers of images that the images have set are not tested
@@ -296,31 +292,23 @@ class CrossedAxes:
         """Return how images are rated: no two groups are sides, and no image is read by words."""
         return Rated(self.suite.name, answers=named_answers(self.suite))
 
-    def score(
-        self,
-        run: Run,
-        embeddings: Sequence[EncoderEmbeddings],
-        design: Design,
-        resamples: int,
-        measured: Iterable[tuple[int, MeasuredTarget]] | None,
-    ) -> Scored:
+    def score(self, run: Run, resamples: int, pool: Pool | None) -> Scored:
         """Score axes, interactions and cells; there are no curves."""
+        design, embeddings, measured = read_run(run, self.suite, resamples, pool)
         scores = crossed_study(embeddings, design, measured=measured)
         scores += names_of_copies(run, self.suite, embeddings[0])
         return Scored(scores_table(scores), pd.DataFrame({name: [] for name in ("curve", "x", "y", "low", "high")}))
 
     def compare(
-        self,
-        runs: tuple[Run, Run],
-        embeddings: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
-        encoders: Sequence[str],
-        keep: Collection[int] | None,
-        resamples: int,
-        missing: MissingPictures | None,
+        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
     ) -> list[Score]:
         """Compare along every axis and in every cell."""
-        design = design_of_suite(self.suite)
-        return compare_intersections(*embeddings, design, paired=keep is not None, missing=missing)
+        return compare_intersections(
+            *embeddings_of_two(runs, encoders, keep),
+            design_of_suite(self.suite),
+            paired=keep is not None,
+            missing=missing_pictures(runs, self.suite, encoders, keep),
+        )
 
 
 def shape_of(suite: LeaningSuite) -> PairOfGroups | CrossedAxes:
@@ -351,26 +339,13 @@ class Leaning(Study[LeaningSuite]):
 
     def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         """Score a pair of groups by the MCAS family, or the cells of axes; a ``pool`` measures the targets."""
-        suite = suite_of(run, LeaningSuite)
-        design, measured = with_missing(design_of_suite(suite), run), None
-        if pool is None:
-            embeddings = counted_once(
-                [encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards], design
-            )
-        else:
-            embeddings, measured = measure_in_pool(pool, run, suite, resamples)
-        return shape_of(suite).score(run, embeddings, design, resamples, measured)
+        return shape_of(suite_of(run, LeaningSuite)).score(run, resamples, pool)
 
     def compare(
         self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
     ) -> list[Score]:
         """Compare two runs, second minus first; with ``keep``, by pairs of images with these seeds."""
-        suite = suite_of(runs[0], LeaningSuite)
-        first, second = (
-            [encoder_embeddings(run, suite_of(run, LeaningSuite), name, keep) for name in encoders] for run in runs
-        )
-        missing = missing_pictures(runs, suite, encoders, keep)
-        return shape_of(suite).compare(runs, (first, second), encoders, keep, resamples, missing)
+        return shape_of(suite_of(runs[0], LeaningSuite)).compare(runs, encoders, keep, resamples)
 
     def open_concepts(self, run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:
         """List the targets that the images so far do not decide, by these encoders."""
@@ -385,10 +360,8 @@ class Leaning(Study[LeaningSuite]):
     ) -> dict[str, Evidence]:
         """Judge each target's difference, second minus first, by the pairs of images with these seeds."""
         suite = suite_of(runs[0], LeaningSuite)
-        first, second = (
-            [encoder_embeddings(run, suite_of(run, LeaningSuite), name, keep) for name in encoders] for run in runs
-        )
-        stands = paired_evidence(*pairs_counted_once(first, second), design_of_suite(suite))
+        pairs = pairs_counted_once(*embeddings_of_two(runs, encoders, keep))
+        stands = paired_evidence(*pairs, design_of_suite(suite))
         return {target.name: stand for target, stand in zip(suite.targets, stands, strict=True)}
 
     def split(self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> list[Score]:

@@ -136,6 +136,10 @@ class EncoderEmbeddings:
         return self.target_texts is not None and self.group_words is not None
 
 
+TwoRuns = tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]]
+"""The embeddings of two runs by the same encoders."""
+
+
 @dataclass(frozen=True)
 class Layout:
     """How many items there are of what, which all encoders of a study share.

@@ -24,6 +24,7 @@ from clinometer.studies.leaning.scores.design import (
     EncoderEmbeddings,
     ResamplingSettings,
     StudySetup,
+    TwoRuns,
     layout_of,
 )
 from clinometer.studies.leaning.scores.views import EncoderView, linear_views
@@ -49,7 +50,7 @@ class MissingPictures:
     """
 
     counts: tuple[Sequence[int], Sequence[int]]
-    alone: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]] | None = None
+    alone: TwoRuns | None = None
     attributes: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
 
     @property
@@ -176,10 +177,10 @@ class Absent:
 
 def absent_pictures(
     missing: MissingPictures | None,
-    runs: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]],
+    runs: TwoRuns,
     design: Design,
     settings: ResamplingSettings,
-    pairs: tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]] | None,
+    pairs: TwoRuns | None,
 ) -> Absent | None:
     """Show what is missing, or there twice, to the encoders; None where nothing is.
 
