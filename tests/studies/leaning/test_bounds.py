@@ -191,7 +191,7 @@ def test_the_farthest_that_pictures_of_a_group_may_move_a_target_is_where_they_a
     """One target and group at a time: the missing pictures are put there, each a copy of the one that is farthest."""
     encoder, of = embeddings("e", images=12), design()
     study = StudySetup(of, layout_of([encoder], of), ResamplingSettings(1, 0, 0, 0.95))
-    view = linear_views([encoder], study)[0]
+    view = linear_views([encoder], study).mean
     weights = pair_weights(study, COMPONENTS[component], *study.pair)
     shifts = attribute_shifts(study, view, weights, {"woman": 5})
     point = contrast_tests(study, view, weights).images.value
@@ -203,7 +203,7 @@ def test_the_farthest_that_pictures_of_a_group_may_move_a_target_is_where_they_a
             more = {**encoder.group_images, "woman": (np.concatenate([first, [picture] * 5]), *rest)}
             other = replace(encoder, group_images=more)
             of_more = StudySetup(of, layout_of([other], of), study.settings)
-            tests = contrast_tests(of_more, linear_views([other], of_more)[0], weights)
+            tests = contrast_tests(of_more, linear_views([other], of_more).mean, weights)
             moved.append(tests.images.value[t] - point[t])
         assert (min(moved), max(moved)) == pytest.approx(shifts[:, t], abs=1e-9)
 

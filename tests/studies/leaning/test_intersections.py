@@ -134,7 +134,7 @@ def test_the_joint_test_of_one_contrast_is_nearly_its_own_test():
     design = crossed_design(targets=12)
     embeddings = crossed_embeddings(design)
     study = StudySetup(design, layout_of([embeddings], design), ResamplingSettings(1, 0, 0, 0.95))
-    view = linear_views([embeddings], study)[0]
+    view = linear_views([embeddings], study).mean
     effect = effects_of(design)[0]
     single = difference_contrast(study, view, contrast_weights(("ii", "ita"), effect.weights[0]))
     joint = joint_tests(study, view, effect.basis)

@@ -93,8 +93,8 @@ def test_targets_of_crossed_axes_are_measured_apart_too(n):
 def test_what_is_measured_of_crossed_axes_are_the_means_of_all_cosines():
     layout = layout_of(CROSSED_ENCODERS, CROSSED)
     reads = [target_cosines(CROSSED_ENCODERS[i], layout) for i in (0, 2)]
-    mean, first, *_ = linear_views(CROSSED_ENCODERS, StudySetup(CROSSED, layout, ResamplingSettings(1, 0, 0, 0.95)))
-    for view, cosines in ((mean, reads), (first, reads[:1])):
+    views = linear_views(CROSSED_ENCODERS, StudySetup(CROSSED, layout, ResamplingSettings(1, 0, 0, 0.95)))
+    for view, cosines in ((views.mean, reads), (views.by_encoder[0], reads[:1])):
         for t in range(6):
             gram, words = (np.mean([c[t] for c in of], axis=0) for of in (
                 [c.image_image for c in cosines], [c.image_word for c in cosines]))  # fmt: skip

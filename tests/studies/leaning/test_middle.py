@@ -27,7 +27,7 @@ NAMES = ("ii", "ita", "image_part", "mcas")
 def seen(encoder: EncoderEmbeddings, of: Design) -> tuple[StudySetup, EncoderView]:
     """A study of one encoder without replicates, and its view."""
     made = StudySetup(of, layout_of([encoder], of), ResamplingSettings(1, 0, 0, 0.95))
-    return made, linear_views([encoder], made)[0]
+    return made, linear_views([encoder], made).mean
 
 
 def slow_score(encoder: EncoderEmbeddings, group: str, towards: str, name: str) -> float:
@@ -144,7 +144,7 @@ def test_the_influence_on_ii_is_the_distance_from_the_image_s_own_group():
     own = attribute_influences(view, pair_weights(made, ("ii",), *made.pair))[0]
     assert own is not None
     columns = made.layout.image_slices[0]
-    np.testing.assert_allclose(own[:, columns], view.items.images[0][:, columns] - view.own[0][:, 0, 0])
+    np.testing.assert_allclose(own[:, columns], view.items.images[0][:, columns] - view.group_image_scores[0][:, 0, 0])
 
 
 def test_pictures_that_are_the_groups_own_are_at_the_middle():

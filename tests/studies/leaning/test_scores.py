@@ -537,7 +537,7 @@ def test_signed_delta_and_alpha_say_what_their_parts_say(rows, two):
     """Over images TT is fixed: δ has the magnitudes of II's interval, and α the interval of ITP + ITA, divided."""
     measured = layout_of(two, design()), design()
     study_of = StudySetup(measured[1], measured[0], ResamplingSettings(9, 0, 0, 0.95))
-    view = views_of(two, study_of)[0]
+    view = views_of(two, study_of).mean
     tops = contrast_tests(study_of, view, pair_weights(study_of, ("itp", "ita"), *study_of.pair)).estimate
     for t, target in enumerate(design().targets):
         ii, tt = (one(rows, "mcas", name, concept=target.name) for name in ("ii", "tt"))

@@ -140,7 +140,7 @@ def test_item_means_average_to_the_estimate():
 
 
 def test_chance_alone_leans_to_nobody_and_scatters_as_the_replicates_do():
-    view = views_of([embeddings()], small_study(embeddings()))[0]
+    view = views_of([embeddings()], small_study(embeddings())).mean
     leaning = composite(view.targets.whole().null, 0, 1)
     spread = composite(view.targets.whole().stimulus, 0, 1).std(axis=0)
     np.testing.assert_allclose(leaning.std(axis=0), spread, rtol=1e-4)
@@ -168,7 +168,7 @@ def test_replicates_of_a_mean_have_the_variance_of_a_mean():
     """ITP with the attributes of B fixed: its variance over A is the stratified s²/n in closed form."""
     encoder = embeddings()
     own = small_study(encoder, n_resamples=20_000)
-    view = views_of([encoder], own)[0]
+    view = views_of([encoder], own).mean
     means = item_means(target_cosines(encoder, own.layout))[0][1]  # (T × images)
     for t in range(2):
         expected = sum(
@@ -183,15 +183,15 @@ def test_stimulus_replicates_resample_words_and_encoders():
     views = views_of(encoders, own)
     means = np.array([item_means(target_cosines(e, own.layout))[1][1, 0] for e in encoders])  # tt of the first target
     words = own.layout.word_slices[0]
-    single = views[1].targets.whole().stimulus[:, 0, 3, 0]
+    single = views.by_encoder[0].targets.whole().stimulus[:, 0, 3, 0]
     assert single.var() == pytest.approx(means[0, words].var(ddof=1) / 4, rel=0.05)
     # With the encoders drawn as well: law of total variance, words within the drawn encoders.
     tt = means[:, words].mean(axis=1)
-    pooled = views[0].targets.whole().stimulus[:, 0, 3, 0]
+    pooled = views.mean.targets.whole().stimulus[:, 0, 3, 0]
     between = tt.var(ddof=1) / 3
     assert pooled.mean() == pytest.approx(tt.mean(), abs=0.01)
     assert pooled.var() > between
-    np.testing.assert_array_equal(views[0].targets.whole().stimulus[:, 0, 1, 0].shape, (20_000,))
+    np.testing.assert_array_equal(views.mean.targets.whole().stimulus[:, 0, 1, 0].shape, (20_000,))
 
 
 @pytest.mark.parametrize("batches", [False, True], ids=["each by itself", "in batches"])
@@ -209,7 +209,7 @@ def test_replicates_of_the_image_part_alone_are_those_of_the_views(images, batch
         monkeypatch.setattr("clinometer.studies.leaning.scores.views.PART", weights)
         for second in seeds:  # by the same weights, and by others
             runs = [
-                (some, study, views_of(some, study)[0].targets) for some, study in ((encoders, own), (others, second))
+                (some, study, views_of(some, study).mean.targets) for some, study in ((encoders, own), (others, second))
             ]
             alone = image_part_replicates([(some, study, view.point) for some, study, view in runs])
             for (_, of_run, view), found in zip(runs, alone, strict=True):
@@ -252,7 +252,7 @@ def test_words_and_encoders_add_their_variances_over_stimuli():
 
 
 def test_words_are_fixed_in_the_interval_over_images():
-    view = views_of([embeddings()], small_study(embeddings(), n_resamples=50))[0]
+    view = views_of([embeddings()], small_study(embeddings(), n_resamples=50)).mean
     tt = view.targets.whole().images[:, :, 3]
     np.testing.assert_array_equal(tt, np.broadcast_to(tt[:1], tt.shape))
     assert view.targets.whole().stimulus[:, :, 3].std(axis=0).min() > 0

@@ -214,7 +214,7 @@ def readings_of(setup: StudySetup, view: EncoderView) -> tuple[Readings, Reading
     weights = np.concatenate([level_weights(design, axis) for axis in design.axes])
     prompts = [
         x if len(x) > 1 else np.full_like(x, np.nan)  # an image alone in its prompt has none to be held against
-        for own, sizes in zip(view.own, layout.prompt_sizes, strict=True)
+        for own, sizes in zip(view.group_image_scores, layout.prompt_sizes, strict=True)
         for x in np.split(own, np.cumsum(sizes)[:-1])
     ]
 

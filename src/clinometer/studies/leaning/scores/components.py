@@ -225,7 +225,7 @@ def _rows(
     design = replace(design, third=None)
     layout = layout_of([encoder], design)
     setup = StudySetup(design, layout, settings)
-    rows = [row for row in mcas_rows(setup, linear_views([encoder], setup)[1]) if row.component == component]
+    rows = [row for row in mcas_rows(setup, linear_views([encoder], setup).by_encoder[0]) if row.component == component]
     return [replace(row, metric=metric, family=row.family.replace("mcas", metric, 1)) for row in rows]
 
 

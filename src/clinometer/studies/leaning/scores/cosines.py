@@ -296,8 +296,8 @@ class Replicates:
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """The replicates of a target, put away: :class:`Replicates` without the axis of the targets."""
+class StoredReplicates:
+    """The replicates of one target in a store: :class:`Replicates` without the axis of the targets."""
 
     images: StoredArray
     stimulus: StoredArray
@@ -311,14 +311,14 @@ class TargetReplicates:
     """
 
     point: np.ndarray
-    drawn: Sequence[Drawn]
+    stored: Sequence[StoredReplicates]
 
     def parts(self) -> Iterator[Replicates]:
         """Read some consecutive targets at a time, two at least: numpy sums a single column in another order."""
-        if not self.drawn:
+        if not self.stored:
             return
-        size = int(np.prod(self.drawn[0].images.shape))
-        for part in parts_of(len(self.drawn), max(NUMBERS_AT_ONCE // size, 2)):
+        size = int(np.prod(self.stored[0].images.shape))
+        for part in parts_of(len(self.stored), max(NUMBERS_AT_ONCE // size, 2)):
             yield self._read(part)
 
     def whole(self) -> Replicates:
@@ -327,7 +327,7 @@ class TargetReplicates:
 
     def _read(self, part: slice) -> Replicates:
         def stacked(name: str) -> np.ndarray:
-            return np.stack([getattr(target, name).read() for target in self.drawn[part]], axis=1)
+            return np.stack([getattr(target, name).read() for target in self.stored[part]], axis=1)
 
         return Replicates(self.point[part], stacked("images"), stacked("stimulus"))
 
@@ -352,7 +352,7 @@ def null_expectation(
     formula: Callable[[Replicates], np.ndarray],
     centre: Callable[..., np.ndarray],
 ) -> np.ndarray:
-    """Return the centre over null draws (… × T) of a non-negative number of every target: (T,)."""
+    """Return the centre over null replicates (… × T) of a non-negative number of every target: (T,)."""
     centres = [centre(np.asarray(formula(part), np.float64), axis=0) for part in replicates.parts()]
     return np.concatenate(centres) if centres else np.empty(0)
 
@@ -397,15 +397,15 @@ def estimate(replicates: Replicates, formula: Formula, confidence: float) -> Est
     """Apply a formula of the tensor, with percentile intervals."""
     value = np.asarray(formula(replicates.point))
     inner, outer = (
-        percentile_interval(formula(drawn), confidence, value=value)
-        for drawn in (replicates.images, replicates.stimulus)
+        percentile_interval(formula(tensors), confidence, value=value)
+        for tensors in (replicates.images, replicates.stimulus)
     )
     return Estimate(value, inner.low, inner.high, outer.low, outer.high, np.full(value.shape, np.nan))
 
 
-def variance(draws: np.ndarray) -> np.ndarray:
+def variance(replicates: np.ndarray) -> np.ndarray:
     """Compute the variance of replicates, in float64."""
-    return np.asarray(np.var(np.asarray(draws, np.float64), axis=0))
+    return np.asarray(np.var(np.asarray(replicates, np.float64), axis=0))
 
 
 def estimate_norm(

@@ -159,15 +159,15 @@ def unstable_targets(setup: StudySetup, view: EncoderView) -> np.ndarray:
 
 
 def null_of_delta(setup: StudySetup, replicates: Replicates) -> np.ndarray:
-    """Draw δ as chance alone makes it: (draws × T)."""
+    """Replicate δ as chance alone makes it: (R × T)."""
     parts = components(replicates.null, setup.a, setup.b)
     return np.asarray(diffusion_bias(parts[..., 0], parts[..., 3]))
 
 
 def null_of_alpha(setup: StudySetup, replicates: Replicates) -> np.ndarray:
-    """Draw α as chance alone makes it, infinite where TT is 0: (draws × T)."""
-    drawn = np.abs(signed_alpha(setup, replicates.null))
-    return np.where(np.isnan(drawn), np.inf, drawn)
+    """Replicate α as chance alone makes it, infinite where TT is 0: (R × T)."""
+    alpha = np.abs(signed_alpha(setup, replicates.null))
+    return np.where(np.isnan(alpha), np.inf, alpha)
 
 
 def _flag_unstable(row: Score, unstable: bool) -> Score:
@@ -184,7 +184,7 @@ def category_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     rows: list[Score] = []
     leanings = _leanings(setup, view)
     for category, group, members in _selections(setup):
-        targets = _finite_members(leanings.drawn.point, members)
+        targets = _finite_members(leanings.replicates.point, members)
         rows += _mean_and_std(setup, view, leanings, targets, None, metric="category", category=category, group=group)
     return rows
 
@@ -197,7 +197,7 @@ def sign_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """
     rows: list[Score] = []
     leanings = _leanings(setup, view)
-    values = leanings.drawn.point
+    values = leanings.replicates.point
     for category, group, members in _selections(setup):
         if group:
             continue
@@ -257,9 +257,9 @@ def _statistic_rows(
 
 @dataclass(frozen=True)
 class _Leanings:
-    """MCAS of every target, computed once for all selections: replicates (… × targets), and draws of chance alone."""
+    """MCAS of every target, computed once for all selections: replicates (… × targets), and those of chance alone."""
 
-    drawn: Replicates
+    replicates: Replicates
     null: np.ndarray
 
 
@@ -311,7 +311,7 @@ def _leanings(setup: StudySetup, view: EncoderView) -> _Leanings:
 
 
 def _quantity(setup: StudySetup, view: EncoderView, name: str) -> _Quantity:
-    """Replicate δ or α of every target, with signs, and draw it as chance alone makes it."""
+    """Replicate δ or α of every target, with signs, and also as chance alone makes it."""
     if name == "diffusion_bias":
         signed = _apply(
             view, lambda c: signed_delta(setup, c), lambda part: lambda c: aligned_delta(setup, part.point, c)
@@ -321,12 +321,12 @@ def _quantity(setup: StudySetup, view: EncoderView, name: str) -> _Quantity:
     return _Quantity(signed, all_targets(view.targets, lambda part: null_of_alpha(setup, part)), np.median)
 
 
-def _apply(view: EncoderView, formula: Formula, drawn: Callable[[Replicates], Formula]) -> Replicates:
+def _apply(view: EncoderView, formula: Formula, of_replicates: Callable[[Replicates], Formula]) -> Replicates:
     """Apply a formula to the estimate, (T,), and to replicates the one that some targets have: (… × targets)."""
     return Replicates(
         formula(view.targets.point),
-        all_targets(view.targets, lambda part: drawn(part)(part.images)),
-        all_targets(view.targets, lambda part: drawn(part)(part.stimulus)),
+        all_targets(view.targets, lambda part: of_replicates(part)(part.images)),
+        all_targets(view.targets, lambda part: of_replicates(part)(part.stimulus)),
     )
 
 
@@ -342,9 +342,9 @@ def _statistic_estimate(
         setup.settings.confidence,
         value=lambda signed: statistic.of(np.abs(signed)),
     )
-    with np.errstate(invalid="ignore"):  # a draw with TT = 0 has an infinite α, and its spread is no number
-        drawn = statistic.of(quantity.null[:, targets].astype(np.float64))
-        null = quantity.null_centre(np.where(np.isnan(drawn), np.inf, drawn))
+    with np.errstate(invalid="ignore"):  # a replicate with TT = 0 has an infinite α, and its spread is no number
+        replicated = statistic.of(quantity.null[:, targets].astype(np.float64))
+        null = quantity.null_centre(np.where(np.isnan(replicated), np.inf, replicated))
     return replace(numbers, null=np.where(np.isfinite(null), null, np.nan))
 
 
@@ -365,9 +365,9 @@ def _mean_and_std(
     def chosen(c: np.ndarray) -> np.ndarray:
         return c[..., targets]
 
-    mean = estimate(leanings.drawn, lambda c: np.asarray(chosen(c).mean(axis=-1)), setup.settings.confidence)
+    mean = estimate(leanings.replicates, lambda c: np.asarray(chosen(c).mean(axis=-1)), setup.settings.confidence)
     std = estimate_norm(
-        leanings.drawn,
+        leanings.replicates,
         lambda c: chosen(c) - chosen(c).mean(axis=-1, keepdims=True),
         lambda x: np.asarray(np.sqrt(np.square(x).sum(axis=-1) / (len(targets) - STD_DDOF))),
         setup.settings.confidence,
@@ -383,14 +383,14 @@ def _mean_and_std(
 
 
 def _with_signed_null(mean: Estimate, std: Estimate, null: np.ndarray, sign: int) -> tuple[Estimate, Estimate]:
-    """Average the mean and std of the targets of one sign over the null draws that have one."""
+    """Average the mean and std of the targets of one sign over the null replicates that have one."""
     chosen = sign * null > 0
     counts = chosen.sum(axis=-1)
-    drawn, counts, chosen = null[counts > 0], counts[counts > 0], chosen[counts > 0]
-    if not len(drawn):
+    kept, counts, chosen = null[counts > 0], counts[counts > 0], chosen[counts > 0]
+    if not len(kept):
         return mean, std
-    means = (drawn * chosen).sum(axis=-1) / counts
-    variances = (np.square(drawn - means[:, None]) * chosen).sum(axis=-1) / counts
+    means = (kept * chosen).sum(axis=-1) / counts
+    variances = (np.square(kept - means[:, None]) * chosen).sum(axis=-1) / counts
     return replace(mean, null=means.mean()), replace(std, null=np.sqrt(variances).mean())
 
 

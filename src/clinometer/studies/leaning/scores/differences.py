@@ -141,7 +141,7 @@ def measured_runs(
         for run, image_seed in zip((first, second), image_seeds(settings.seed, paired=paired), strict=True)
     ]
     return [
-        (setup, {view.encoder: view for view in views(run, setup)})
+        (setup, {view.encoder: view for view in views(run, setup).all})
         for run, setup in zip((first, second), studies, strict=True)
     ]
 

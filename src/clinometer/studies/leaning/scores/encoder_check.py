@@ -455,7 +455,7 @@ def confusion_rows(setup: StudySetup, views: Sequence[EncoderView]) -> list[Scor
     """Report for every view the share of each group's images that are read as each group."""
     groups, rows = setup.design.groups, []
     for view in views:
-        for drawn, images in zip(groups, view.own, strict=True):
+        for drawn, images in zip(groups, view.group_image_scores, strict=True):
             counts = count_nearest(images, setup.everyone)
             for read, count in zip(groups, counts.tolist(), strict=True):
                 n = int(counts.sum())

@@ -8,7 +8,7 @@ are a sample of four. Pictures that come in batches are a sample of batches (:mo
 An image enters the study as a row of cosines with all attribute images and words, and in every bootstrap replicate as
 a weight: 43 kB an image with 10,000 replicates and 400 attribute items, none of which is needed once its target is
 measured. What stays is each image's mean cosines to the groups, 32 bytes of two, its match with the prompts, and the
-target's replicates, 0.3 MB a view, where some are drawn. No target needs another one, so targets can be measured by any
+target's replicates, 0.3 MB a view, where there are some. No target needs another one, so targets can be measured by any
 process, in any order: see :mod:`clinometer.studies.leaning.scores.views` for what becomes of them. See decision 34.
 """
 
@@ -83,14 +83,14 @@ class CountedPictures:
 
 
 @dataclass(frozen=True)
-class Draws:
+class ReplicateWeights:
     """Bootstrap weights, shared by all encoders: they look at the same images and words.
 
     Attributes
     ----------
     targets : (target, rows at a time) → the weights of its images (R × n_t), so many rows at a time.
     prompts : those of each attribute prompt as a target.
-    images, words, fixed_words, encoders : over all attribute images, over words drawn and held, over encoders.
+    images, words, fixed_words, encoders : of all attribute images, of words resampled and held fixed, of encoders.
     """
 
     targets: Callable[[int, int], Iterator[np.ndarray]]
@@ -124,7 +124,7 @@ class SeenTarget:
     image_cosines : mean cosines of each image to the images and to the words of every group, (n × 2 × G).
     items : mean cosine of each attribute image, and of each word, to the target's images.
     point, images, stimulus : mean cosines in the modalities that images enter, (2 × G) and (R × 2 × G): the estimate,
-        and its replicates over images and over stimuli; R is 0 where none are drawn.
+        and its replicates over images and over stimuli; R may be 0.
     own_text : None where the view reads no text, or a single one, and where nobody asks.
     """
 
@@ -142,12 +142,14 @@ class MeasuredTarget:
 
     Attributes
     ----------
-    views : as each encoder sees it, and then their average where several are averaged.
+    mean : as the average of the encoders sees it; None where a single one counts, which is its own average.
+    by_encoder : as each encoder sees it.
     blanks : of each image, the cosine with its target's text and with the blank prompt, averaged over the encoders
         that have both; empty where none has.
     """
 
-    views: tuple[SeenTarget, ...]
+    mean: SeenTarget | None
+    by_encoder: tuple[SeenTarget, ...]
     blanks: tuple[np.ndarray, np.ndarray]
 
 
@@ -160,11 +162,11 @@ class Texts:
 
 
 def texts_of(encoder: EncoderEmbeddings) -> Texts | None:
-    """Collect the targets' different texts; None where there are none."""
+    """Collect the targets' different texts; None where there are fewer than two."""
     if encoder.target_texts is None:
         return None
     units, own = np.unique(unit_rows(encoder.target_texts), axis=0, return_inverse=True)
-    return Texts(units, own.ravel())
+    return Texts(units, own.ravel()) if len(units) > 1 else None
 
 
 class Measurer:
@@ -182,19 +184,22 @@ class Measurer:
         self,
         encoders: Sequence[EncoderEmbeddings],
         layout: Layout,
-        draws: Draws | None = None,
+        replicate_weights: ReplicateWeights | None = None,
         *,
         own_texts: bool = True,
         check: Design | None = None,
     ) -> None:
-        self._layout, self._draws, self._own_texts, self._check = layout, draws, own_texts, check
+        self._layout, self._replicate_weights, self._own_texts, self._check = (
+            layout,
+            replicate_weights,
+            own_texts,
+            check,
+        )
         self._encoders = [(encoder, *attribute_vectors(encoder, layout)) for encoder in encoders]
         self._pooled = pooled_encoders(encoders)
-        self._texts: list[Texts | None] = [None] * (len(encoders) + 1)
-        if own_texts:
-            unseen = [replace(encoder, target_images=()) for encoder in encoders]
-            by_view = [texts_of(view) for view in (*unseen, averaged_embeddings(unseen))]
-            self._texts = [texts if texts is not None and len(texts.units) > 1 else None for texts in by_view]
+        unseen = [replace(encoder, target_images=()) for encoder in encoders] if own_texts else []
+        self._texts = [texts_of(encoder) for encoder in unseen]
+        self._mean_texts = texts_of(averaged_embeddings(unseen)) if len(self._pooled) > 1 and own_texts else None
 
     def __call__(self, t: int) -> MeasuredTarget:
         """Read a target's images, a few at a time; then weigh them, a few replicates at a time."""
@@ -203,46 +208,51 @@ class Measurer:
             for encoder, *_ in self._encoders:
                 check_target(encoder, self._check, t, encoder.target_images[t])
         size = sizes_of(images[0])[t]
-        views = [_View(self._layout, self._draws, size) for _ in range(len(images) + (len(self._pooled) > 1))]
+        by_encoder = [_View(self._layout, self._replicate_weights, size) for _ in images]
+        mean = _View(self._layout, self._replicate_weights, size) if len(self._pooled) > 1 else None
         blanks = []
         pieces = zip(*(pieces_of(of_encoder, t, ROWS) for of_encoder in images), strict=True)
         for first, vectors in zip(range(0, max(size, 1), ROWS), pieces, strict=True):
             units = [unit_rows(rows) for rows in vectors]
-            self._add_cosines(views, first, units)
+            self._add_cosines(mean, by_encoder, first, units)
             if self._own_texts:
-                self._add_own_texts(views, t, units)
+                self._add_own_texts(mean, by_encoder, t, units)
                 blanks.append(self._blanks(t, units))
-        if size and self._draws is not None:
-            total, start = len(self._draws.images), 0
+        if size and self._replicate_weights is not None:
+            total, start = len(self._replicate_weights.images), 0
             rows_at_once = total if total * size <= WHOLE else max(PART // size, 1)
-            for weights in self._draws.targets(t, rows_at_once):
-                for view in views:
-                    view.add_replicates(start, weights, self._draws)
+            for weights in self._replicate_weights.targets(t, rows_at_once):
+                for view in (*by_encoder, *([] if mean is None else [mean])):
+                    view.add_replicates(start, weights, self._replicate_weights)
                 start += len(weights)
         own, blank = (
             (np.concatenate(cosines) for cosines in zip(*blanks, strict=True)) if blanks else (np.empty(0),) * 2
         )
-        return MeasuredTarget(tuple(view.finish() for view in views), (own, blank))
+        seen = tuple(view.finish() for view in by_encoder)
+        return MeasuredTarget(None if mean is None else mean.finish(), seen, (own, blank))
 
-    def _add_cosines(self, views: Sequence[_View], first: int, units: Sequence[np.ndarray]) -> None:
+    def _add_cosines(
+        self, mean: _View | None, by_encoder: Sequence[_View], first: int, units: Sequence[np.ndarray]
+    ) -> None:
         n_words = sum(self._layout.word_counts)
         pairs = [
             (cosine(rows, images), word_cosine(rows, words, n_words))
             for (_, images, words), rows in zip(self._encoders, units, strict=True)
         ]
-        for view, pair in zip(views, pairs, strict=False):
+        for view, pair in zip(by_encoder, pairs, strict=True):
             view.add_images(first, *pair)
-        if len(self._pooled) > 1:
-            views[-1].add_images(first, *(np.mean([pairs[i][kind] for i in self._pooled], axis=0) for kind in (0, 1)))
+        if mean is not None:
+            mean.add_images(first, *(np.mean([pairs[i][kind] for i in self._pooled], axis=0) for kind in (0, 1)))
 
-    def _add_own_texts(self, views: Sequence[_View], t: int, units: Sequence[np.ndarray]) -> None:
-        for view, texts, rows in zip(views, self._texts, units, strict=False):
+    def _add_own_texts(
+        self, mean: _View | None, by_encoder: Sequence[_View], t: int, units: Sequence[np.ndarray]
+    ) -> None:
+        for view, texts, rows in zip(by_encoder, self._texts, units, strict=True):
             if texts is not None:
                 view.add_own_text(rows @ texts.units.T, texts.own, t)
-        together = self._texts[-1]
-        if len(self._pooled) > 1 and together is not None:
+        if mean is not None and (together := self._mean_texts) is not None:
             side_by_side = np.concatenate([units[i] for i in self._pooled], axis=1)
-            views[-1].add_own_text(unit_rows(side_by_side) @ together.units.T, together.own, t)
+            mean.add_own_text(unit_rows(side_by_side) @ together.units.T, together.own, t)
 
     def _blanks(self, t: int, units: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         both = []
@@ -255,9 +265,14 @@ class Measurer:
         return own, blank
 
 
-def measure_by_threads(measure: Measurer, layout: Layout, draws: Draws | None) -> Iterator[tuple[int, MeasuredTarget]]:
+def measure_by_threads(
+    measure: Measurer, layout: Layout, replicate_weights: ReplicateWeights | None
+) -> Iterator[tuple[int, MeasuredTarget]]:
     """Measure every target, in order, each with its number, by as many threads as there are cores and room for."""
-    of_a_target = min((len(draws.images) if draws else sum(layout.image_counts)) * max(layout.target_sizes), WHOLE)
+    of_a_target = min(
+        (len(replicate_weights.images) if replicate_weights else sum(layout.image_counts)) * max(layout.target_sizes),
+        WHOLE,
+    )
     targets = range(len(layout.targets))
     threads = min(available_cores(), len(targets), max(AHEAD // max(of_a_target, 1), 1))
     yield from zip(targets, mapped_by_threads(measure, targets, threads), strict=True)
@@ -266,23 +281,24 @@ def measure_by_threads(measure: Measurer, layout: Layout, draws: Draws | None) -
 class _View:
     """The numbers of one view of a target of so many images, as they come."""
 
-    def __init__(self, layout: Layout, draws: Draws | None, size: int) -> None:
-        self._layout, self._draws, self.size = layout, draws, size
+    def __init__(self, layout: Layout, replicate_weights: ReplicateWeights | None, size: int) -> None:
+        self._layout, self._replicate_weights, self.size = layout, replicate_weights, size
         self._uniform = uniform_weights(layout, ())
         columns, groups = (sum(layout.image_counts), sum(layout.word_counts)), len(layout.groups)
-        self._gram, self._words = (np.empty((size if draws else 0, width), np.float32) for width in columns)
+        self._gram, self._words = (np.empty((size if replicate_weights else 0, width), np.float32) for width in columns)
         self._sums = [np.zeros(width) for width in columns]
         self._weighed = [np.zeros((1, width)) for width in columns]
         self._groups = np.empty((size, 2, groups))
         self._images, self._stimulus = (
-            np.full((len(draws.images) if draws else 0, 2, groups), np.nan, np.float32) for _ in ("images", "stimuli")
+            np.full((len(replicate_weights.images) if replicate_weights else 0, 2, groups), np.nan, np.float32)
+            for _ in ("images", "stimuli")
         )
         self._own_texts: list[tuple[np.ndarray, np.ndarray]] = []
 
     def add_images(self, first: int, gram: np.ndarray, words: np.ndarray) -> None:
         """Add the cosines of some of its images, from position ``first`` on."""
         rows = slice(first, first + len(gram))
-        if self._draws:
+        if self._replicate_weights:
             self._gram[rows], self._words[rows] = gram, words
         self._groups[rows, 0] = group_means(gram, self._layout.image_slices)
         self._groups[rows, 1] = group_means(words, self._layout.word_slices)
@@ -297,14 +313,14 @@ class _View:
         ranks = 1 + (cosines > mine).sum(axis=1) + ((cosines == mine).sum(axis=1) - 1) / 2
         self._own_texts.append((ranks, (cosines - cosines.mean(axis=1)[:, None])[:, own].T))
 
-    def add_replicates(self, first: int, weights: np.ndarray, draws: Draws) -> None:
+    def add_replicates(self, first: int, weights: np.ndarray, replicate_weights: ReplicateWeights) -> None:
         """Weigh the images in the replicates from ``first`` on."""
         rows, layout = slice(first, first + len(weights)), self._layout
         by_image, by_word = weigh(weights, self._gram), weigh(weights, self._words)
-        sum_by_group(by_image, draws.images[rows], layout.image_slices, self._images[rows, 0])
+        sum_by_group(by_image, replicate_weights.images[rows], layout.image_slices, self._images[rows, 0])
         self._stimulus[rows, 0] = self._images[rows, 0]
-        sum_by_group(by_word, draws.fixed_words, layout.word_slices, self._images[rows, 1])
-        sum_by_group(by_word, draws.words[rows], layout.word_slices, self._stimulus[rows, 1])
+        sum_by_group(by_word, replicate_weights.fixed_words, layout.word_slices, self._images[rows, 1])
+        sum_by_group(by_word, replicate_weights.words[rows], layout.word_slices, self._stimulus[rows, 1])
 
     def finish(self) -> SeenTarget:
         """Return what was measured."""

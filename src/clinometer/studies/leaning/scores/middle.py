@@ -126,7 +126,7 @@ def _as_pictures(weights: np.ndarray) -> np.ndarray:
 
 def attribute_influences(view: EncoderView, weights: np.ndarray) -> ItemValues:
     """Find what each attribute image adds to each target's θ − m as one of a group's, v_g(a); see the module."""
-    own, mixture = np.concatenate(view.own), mixture_of(weights)
+    own, mixture = np.concatenate(view.group_image_scores), mixture_of(weights)
     to_middle, scores = _to_middle(own[:, 0], mixture), image_scores(own, weights)
     shares, as_pictures = text_shares(view, weights)[:, None], _as_pictures(weights)
     of_texts = image_scores(own, as_pictures) if weights[ITP].any() else np.zeros(len(own))
@@ -186,12 +186,12 @@ def differences_from_middle(
 
 def middle_tests(setup: StudySetup, view: EncoderView, weights: np.ndarray) -> ContrastTests:
     """Estimate m, with its intervals over the groups' own images, and over words and encoders too: (1,)."""
-    own, mixture, layout = np.concatenate(view.own), mixture_of(weights), setup.layout
+    own, mixture, layout = np.concatenate(view.group_image_scores), mixture_of(weights), setup.layout
     to_middle, scores = _to_middle(own[:, 0], mixture), image_scores(own, weights)
     of_images = [
         (weights[II, g] * to_middle + mixture[g] * scores)[None] if mixture[g] else None for g in setup.everyone
     ]
-    of_words = item_values(_to_middle(view.own_words.T, mixture)[None, None], weights[[ITA]])
+    of_words = item_values(_to_middle(view.group_word_means.T, mixture)[None, None], weights[[ITA]])
     variances, freedom = group_variances(layout, of_images, 1, images=True)
     value = [middle_of(view.poles, weights)]
     tests = mean_tests([UNVARYING], value, variances.sum(axis=1), freedom, moderated=False)

@@ -194,7 +194,7 @@ def absent_pictures(
     def seen(runs: Sequence[Sequence[EncoderEmbeddings]]) -> list[dict[str, EncoderView]]:
         studies = [StudySetup(design, layout_of(run, design), settings) for run in runs]
         views = [linear_views(run, setup) for run, setup in zip(runs, studies, strict=True)]
-        return [{view.encoder: view for view in of_run} for of_run in views]
+        return [{view.encoder: view for view in of_run.all} for of_run in views]
 
     alone = [] if missing.alone is None else seen([missing.alone_in(run, which) for which, run in enumerate(runs)])
     drawn = seen([

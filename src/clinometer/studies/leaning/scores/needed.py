@@ -121,7 +121,7 @@ def image_part_zeros(
     Nothing where a group has no images to bound what one may score.
     """
     setup = StudySetup(design, layout, ResamplingSettings(1, 0, 0, 0.95))
-    view = linear_views(encoders, setup)[0]
+    view = linear_views(encoders, setup).mean
     weights = pair_weights(setup, COMPONENTS[IMAGE_PART], *setup.pair)
     images = contrast_tests(setup, view, weights).images
     if not isinstance(images, BoundedMeans):

@@ -142,7 +142,7 @@ def between_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     def scores(cosines: np.ndarray) -> np.ndarray:
         return np.asarray((cosines[:, modalities, a] - cosines[:, modalities, b]).sum(axis=1))
 
-    limit_a, limit_b = _limit(scores(view.own[a]), -1), _limit(scores(view.own[b]), 1)
+    limit_a, limit_b = _limit(scores(view.group_image_scores[a]), -1), _limit(scores(view.group_image_scores[b]), 1)
     has_gap = bool(limit_b < limit_a)
     of_targets = [scores(cosines) for cosines in view.each_image]
     inside = [int(((limit_b < y) & (y < limit_a)).sum()) for y in of_targets]

@@ -237,14 +237,14 @@ def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design, compon
     a, b = setup.pair
     if not (layout.image_counts[a] and layout.image_counts[b]):
         raise InvalidInputError.too_few("group_images: a group of the pair has no image, so no concept can be decided")
-    view = linear_views(readers, setup)[0]
+    view = linear_views(readers, setup).mean
     weights = pair_weights(setup, COMPONENTS[component], a, b)
 
     def leaning(cosines: np.ndarray) -> np.ndarray:
         """Compute ``s(x̂, A images, B images) + s(x̂, A words, B words)`` of each image: (n,)."""
         return np.asarray((cosines[..., a] - cosines[..., b]).sum(axis=1))
 
-    span = np.concatenate([leaning(view.own[g]) for g in (a, b)])
+    span = np.concatenate([leaning(view.group_image_scores[g]) for g in (a, b)])
     span = span[np.isfinite(span)]  # a group of one image has no other to compare it with
     if len(span) == 0 or span.min() == span.max():
         raise InvalidInputError.undefined(

@@ -158,7 +158,7 @@ def _at(
     setup = StudySetup(design, layout_of(encoders, design), settings)
     views = linear_views(encoders, setup)
     rows = list[Score]()
-    for view in views[: 1 if len(encoders) == 1 else None]:
+    for view in [views.mean] if len(encoders) == 1 else views.all:
         rows += mcas_rows(setup, view, SHOWN)
         rows += [row for row in share_rows(setup, view) if row.component == "share"]
     rows = withheld(rows, reader_checks(encoders, design, confidence=settings.confidence))
@@ -166,7 +166,7 @@ def _at(
         replace(row, metric=TRACE, setting=setting, family=row.family.replace("mcas", f"{TRACE}, {setting}", 1))
         for row in rows
     ]
-    return named, views[0], setup
+    return named, views.mean, setup
 
 
 def _image_parts(rows: Sequence[Score]) -> list[Score]:

@@ -21,8 +21,8 @@ from clinometer.stats.batches import by_picture
 from clinometer.stats.blocks import ArrayStore, StoredArray, pieces_of
 from clinometer.stats.bootstrap import rao_wu_chunks, rao_wu_weights
 from clinometer.studies.leaning.scores.cosines import (
-    Drawn,
     Replicates,
+    StoredReplicates,
     TargetReplicates,
     Weights,
     attribute_vectors,
@@ -43,9 +43,9 @@ from clinometer.studies.leaning.scores.measuring import (
     PART,
     ROWS,
     WHOLE,
-    Draws,
     MeasuredTarget,
     Measurer,
+    ReplicateWeights,
     SeenTarget,
     measure_by_threads,
 )
@@ -77,11 +77,12 @@ class EncoderView:
         (n_t × 2 × groups); where images came in batches, of every batch, as :meth:`Layout.units` makes them.
     each_image : those of every image, whatever batch it came in.
     items : mean cosines of every attribute item to every target.
-    targets : the tensor of mean cosines, and its replicates where some are drawn.
+    targets : the tensor of mean cosines, and its replicates where there are some.
     matches : None where the view reads no text, or a single one, and where nobody asks.
     encoder_points : the tensors of mean cosines of the encoders that are averaged, (E × T × 4 × groups).
-    own : what images drawn for each group score, see :func:`clinometer.studies.leaning.scores.cosines.group_scores`.
-    own_words : mean cosine of each word to the images drawn for each group, (groups × words).
+    group_image_scores : what the images drawn for each group score, see
+        :func:`clinometer.studies.leaning.scores.cosines.group_scores`.
+    group_word_means : mean cosine of each word to the images drawn for each group, (groups × words).
     encoder_poles : ``poles`` of the encoders that are averaged, (E × groups × 2 × groups).
     groups : the attribute prompts as targets, where there is a third group.
     """
@@ -93,8 +94,8 @@ class EncoderView:
     targets: TargetReplicates
     matches: TextMatches | None
     encoder_points: np.ndarray
-    own: tuple[np.ndarray, ...]
-    own_words: np.ndarray
+    group_image_scores: tuple[np.ndarray, ...]
+    group_word_means: np.ndarray
     encoder_poles: np.ndarray
     each_image: tuple[np.ndarray, ...]
     groups: Replicates | None = None
@@ -102,31 +103,37 @@ class EncoderView:
     @cached_property
     def poles(self) -> np.ndarray:
         """What images drawn for each group score on average, (groups × 2 × groups); NaN of a group without images."""
-        return mean_scores(self.own)
+        return mean_scores(self.group_image_scores)
 
 
-def mean_scores(own: Sequence[np.ndarray]) -> np.ndarray:
+def mean_scores(scores: Sequence[np.ndarray]) -> np.ndarray:
     """Average the scores of each group's images, (groups × 2 × groups); NaN of a group without images."""
-    return np.stack([x.mean(axis=0) if len(x) else np.full(x.shape[1:], np.nan) for x in own])
+    return np.stack([x.mean(axis=0) if len(x) else np.full(x.shape[1:], np.nan) for x in scores])
 
 
 @dataclass(frozen=True)
 class StudyViews:
-    """The average view, then one an encoder; ``blanks`` of each target: see :class:`MeasuredTarget`."""
+    """The view of the average, and of each encoder; ``blanks`` of each target: see :class:`MeasuredTarget`."""
 
-    views: tuple[EncoderView, ...]
+    mean: EncoderView
+    by_encoder: tuple[EncoderView, ...]
     blanks: tuple[tuple[np.ndarray, np.ndarray], ...]
 
+    @property
+    def all(self) -> tuple[EncoderView, ...]:
+        """The average first, then each encoder."""
+        return self.mean, *self.by_encoder
 
-def views_of(encoders: Sequence[EncoderEmbeddings], setup: StudySetup) -> tuple[EncoderView, ...]:
-    """List the average view first, then one view an encoder, with replicates, without how images match the texts.
+
+def views_of(encoders: Sequence[EncoderEmbeddings], setup: StudySetup) -> StudyViews:
+    """Return all views with replicates, without how images match the texts.
 
     Bootstrap weights follow from the seed and from names and counts, not from the images: two runs of one layout, drawn
     from one seed, are resampled alike, image by image.
     """
-    draws = resampling_weights(setup, n_encoders=len(pooled_encoders(encoders)))
-    measure = Measurer(encoders, setup.layout, draws, own_texts=False)
-    return gather(encoders, setup, draws, measure_by_threads(measure, setup.layout, draws)).views
+    replicate_weights = resampling_weights(setup, n_encoders=len(pooled_encoders(encoders)))
+    measure = Measurer(encoders, setup.layout, replicate_weights, own_texts=False)
+    return gather(encoders, setup, replicate_weights, measure_by_threads(measure, setup.layout, replicate_weights))
 
 
 @dataclass(frozen=True)
@@ -151,12 +158,16 @@ def image_part_replicates(
     runs : the encoders of each run, its study, and the tensor of mean cosines of its average view. Runs that are
         resampled by the same weights (of pairs) share them.
     """
-    draws = [resampling_weights(setup, n_encoders=len(pooled_encoders(encoders))) for encoders, setup, _ in runs[:1]]
+    replicate_weights = [
+        resampling_weights(setup, n_encoders=len(pooled_encoders(encoders))) for encoders, setup, _ in runs[:1]
+    ]
     for encoders, setup, _ in runs[1:]:
         same = _resampled_alike(setup, runs[0][1])
-        draws.append(draws[0] if same else resampling_weights(setup, n_encoders=len(pooled_encoders(encoders))))
+        replicate_weights.append(
+            replicate_weights[0] if same else resampling_weights(setup, n_encoders=len(pooled_encoders(encoders)))
+        )
     layout, n = runs[0][1].layout, runs[0][1].settings.n_resamples
-    parts = [_ImagePart(*run[:2], own) for run, own in zip(runs, draws, strict=True)]
+    parts = [_ImagePart(*run[:2], own) for run, own in zip(runs, replicate_weights, strict=True)]
     most = max(max(part.layout.target_sizes) for part in parts)
     threads = min(available_cores(), len(layout.targets), max(AHEAD // max(min(n * most, WHOLE), 1), 1))
 
@@ -164,11 +175,13 @@ def image_part_replicates(
         sizes = [part.layout.target_sizes[t] for part in parts]
         rows = n if n * max(sizes) <= WHOLE else max(PART // max(sizes), 1)
         found, cosines = [np.full((2, n), np.nan, np.float32) for _ in parts], [part.cosines(t) for part in parts]
-        drawn = [own.targets(t, rows) if size else iter(()) for own, size in zip(draws, sizes, strict=True)]
+        chunks = [
+            own.targets(t, rows) if size else iter(()) for own, size in zip(replicate_weights, sizes, strict=True)
+        ]
         for first in range(0, n, rows):
-            shared = next(drawn[0], None)
+            shared = next(chunks[0], None)
             for at, part in enumerate(parts):
-                weights = shared if draws[at] is draws[0] else next(drawn[at], None)
+                weights = shared if replicate_weights[at] is replicate_weights[0] else next(chunks[at], None)
                 if weights is not None:
                     found[at][:, first : first + rows] = part.replicates(first, weights, cosines[at])
         return found
@@ -196,8 +209,10 @@ def _resampled_alike(setup: StudySetup, other: StudySetup) -> bool:
 class _ImagePart:
     """The image part of one run's targets, by the average over encoders, in every replicate."""
 
-    def __init__(self, encoders: Sequence[EncoderEmbeddings], setup: StudySetup, draws: Draws) -> None:
-        self.layout, self._draws = setup.layout, draws
+    def __init__(
+        self, encoders: Sequence[EncoderEmbeddings], setup: StudySetup, replicate_weights: ReplicateWeights
+    ) -> None:
+        self.layout, self._replicate_weights = setup.layout, replicate_weights
         self._encoders = [encoders[i] for i in pooled_encoders(encoders)]
         a, b = setup.pair
         uniform = uniform_weights(self.layout, ())
@@ -214,8 +229,8 @@ class _ImagePart:
                 return np.full((1, width), np.nan)
             return np.concatenate([items[x] for x in own])
 
-        images = signed(draws.images, self.layout.image_slices)
-        self._words = signed(draws.words, self.layout.word_slices)
+        images = signed(replicate_weights.images, self.layout.image_slices)
+        self._words = signed(replicate_weights.words, self.layout.word_slices)
         fixed = signed(uniform.words, self.layout.word_slices)
         self._left, self._right = list[np.ndarray](), list[tuple[np.ndarray | None, np.ndarray, np.ndarray]]()
         for encoder in self._encoders:
@@ -245,7 +260,7 @@ class _ImagePart:
     ) -> np.ndarray:
         """Weigh the images in the replicates from ``first`` on: over images and over stimuli, (2 × R)."""
         weights, rows = weights.astype(np.float64), slice(first, first + len(weights))
-        by_encoder = self._draws.encoders[rows]
+        by_encoder = self._replicate_weights.encoders[rows]
         found = np.zeros((2, len(weights)))
         for at, (left, (images, words, fixed)) in enumerate(zip(self._left, cosines, strict=True)):
             ii = np.vecdot(weights, matmul(left[rows], images))
@@ -254,14 +269,14 @@ class _ImagePart:
         return found
 
 
-def linear_views(encoders: Sequence[EncoderEmbeddings], setup: StudySetup) -> tuple[EncoderView, ...]:
-    """List the same views without replicates: enough for all that is linear in the mean cosines."""
+def linear_views(encoders: Sequence[EncoderEmbeddings], setup: StudySetup) -> StudyViews:
+    """Return the same views without replicates: enough for all that is linear in the mean cosines."""
     measure = Measurer(encoders, setup.layout, own_texts=False)
-    return gather(encoders, setup, None, measure_by_threads(measure, setup.layout, None)).views
+    return gather(encoders, setup, None, measure_by_threads(measure, setup.layout, None))
 
 
-def resampling_weights(setup: StudySetup, n_encoders: int) -> Draws:
-    """Draw the bootstrap weights of a study, over so many encoders that are averaged; of targets when asked for."""
+def resampling_weights(setup: StudySetup, n_encoders: int) -> ReplicateWeights:
+    """Make the bootstrap weights of a study that averages so many encoders; those of targets are made on demand."""
     layout, n = setup.layout, setup.settings.n_resamples
     rng, image_rng = setup.settings.rng, setup.settings.image_rng
     images = [
@@ -276,12 +291,12 @@ def resampling_weights(setup: StudySetup, n_encoders: int) -> Draws:
     counts = [layout.image_counts[g] for g in layout.prompt_groups]
 
     def of_target(t: int, rows: int) -> Iterator[np.ndarray]:
-        """Draw those of a target, so many rows at a time; the same ones whenever they are asked for."""
+        """Yield the weights of a target, so many replicates at a time; the same ones on every call."""
         size, batches = layout.batch_count(t) or layout.target_sizes[t], layout.batches(t)
-        drawn = rao_wu_chunks([size], n, image_rng("images of target", layout.targets[t]), rows)
-        return (by_picture(weights, batches) for weights in drawn)
+        chunks = rao_wu_chunks([size], n, image_rng("images of target", layout.targets[t]), rows)
+        return (by_picture(weights, batches) for weights in chunks)
 
-    return Draws(
+    return ReplicateWeights(
         targets=of_target,
         prompts=tuple(  # a prompt's columns of all images' weights, scaled to sum to 1
             all_images[:, own] * np.float32(count / max(own.stop - own.start, 1))
@@ -297,10 +312,10 @@ def resampling_weights(setup: StudySetup, n_encoders: int) -> Draws:
 def gather(
     encoders: Sequence[EncoderEmbeddings],
     setup: StudySetup,
-    draws: Draws | None,
+    replicate_weights: ReplicateWeights | None,
     measured: Iterable[tuple[int, MeasuredTarget]],
 ) -> StudyViews:
-    """Gather targets that were measured by these encoders and draws, each with its number, in any order.
+    """Gather targets that were measured by these encoders and weights, each with its number, in any order.
 
     Raises
     ------
@@ -309,42 +324,48 @@ def gather(
     """
     layout, pooled, store = setup.layout, pooled_encoders(encoders), setup.settings.store()
     texts = [_text_cosines(encoder, layout) for encoder in encoders]
+    by_encoder, mean_collector = [_Collector(layout, replicate_weights, store, *cosines) for cosines in texts], None
     if len(pooled) > 1:
-        texts.append(tuple(np.mean([texts[i][kind] for i in pooled], axis=0) for kind in (0, 1)))
-    collectors = [_Collector(layout, draws, store, *cosines) for cosines in texts]
+        mean_texts = [np.mean([texts[i][kind] for i in pooled], axis=0) for kind in (0, 1)]
+        mean_collector = _Collector(layout, replicate_weights, store, *mean_texts)
     blanks: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for t, target in measured:
-        if (size := len(target.views[0].image_cosines)) != layout.target_sizes[t]:
+        if (size := len(target.by_encoder[0].image_cosines)) != layout.target_sizes[t]:
             raise InvalidInputError.wrong_shape(
                 f"{size} images of target {layout.targets[t]!r}, expected {layout.target_sizes[t]}", field="measured"
             )
         blanks[t] = target.blanks
-        for collector, seen in zip(collectors, target.views, strict=True):
+        for collector, seen in zip(by_encoder, target.by_encoder, strict=True):
             collector.take(t, seen)
-        if len(pooled) > 1 and draws is not None:
-            collectors[-1].resample_encoders([collectors[i] for i in pooled], draws)
-        for collector in collectors:
+        if mean_collector is not None and target.mean is not None:
+            mean_collector.take(t, target.mean)
+            if replicate_weights is not None:
+                mean_collector.resample_encoders([by_encoder[i] for i in pooled], replicate_weights)
+            mean_collector.put_away(t)
+        for collector in by_encoder:
             collector.put_away(t)
     if missing := set(range(len(layout.targets))) - set(blanks):
         raise InvalidInputError.missing(f"nothing of target {layout.targets[min(missing)]!r}", field="measured")
-    own = [group_scores(encoder, layout) for encoder in encoders]
-    own_words = [group_word_means(encoder, layout) for encoder in encoders]
-    groups = _groups_as_targets(encoders, setup, draws)
-    views = [
+    image_scores = [group_scores(encoder, layout) for encoder in encoders]
+    word_means = [group_word_means(encoder, layout) for encoder in encoders]
+    mean_groups, groups = _groups_as_targets(encoders, setup, replicate_weights)
+    views = tuple(
         collector.view(encoder.encoder, encoder.reads_text, scores, words, places)
-        for collector, encoder, scores, words, places in zip(collectors, encoders, own, own_words, groups, strict=False)
-    ]
+        for collector, encoder, scores, words, places in zip(
+            by_encoder, encoders, image_scores, word_means, groups, strict=True
+        )
+    )
     mean = replace(views[pooled[0]], encoder=MEAN)
-    if len(pooled) > 1:
-        mean_own = tuple(np.mean(scores, axis=0) for scores in zip(*(own[i] for i in pooled), strict=True))
-        mean_words = np.mean([own_words[i] for i in pooled], axis=0)
-        mean = collectors[-1].view(MEAN, mean.reads_text, mean_own, mean_words, groups[-1])
+    if mean_collector is not None:
+        mean_scores_of = tuple(np.mean(each, axis=0) for each in zip(*(image_scores[i] for i in pooled), strict=True))
+        mean_words = np.mean([word_means[i] for i in pooled], axis=0)
+        mean = mean_collector.view(MEAN, mean.reads_text, mean_scores_of, mean_words, mean_groups)
         mean = replace(
             mean,
             encoder_points=np.concatenate([views[i].encoder_points for i in pooled]),
             encoder_poles=np.concatenate([views[i].encoder_poles for i in pooled]),
         )
-    return StudyViews((mean, *views), tuple(blanks[t] for t in sorted(blanks)))
+    return StudyViews(mean, views, tuple(blanks[t] for t in sorted(blanks)))
 
 
 def _text_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.ndarray, ...]:
@@ -356,30 +377,31 @@ def _text_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.nda
 
 
 def _groups_as_targets(
-    encoders: Sequence[EncoderEmbeddings], setup: StudySetup, draws: Draws | None
-) -> list[Replicates | None]:
-    """Make tensors of the attribute prompts as targets, of each encoder, and then of the average of several.
+    encoders: Sequence[EncoderEmbeddings], setup: StudySetup, replicate_weights: ReplicateWeights | None
+) -> tuple[Replicates | None, list[Replicates | None]]:
+    """Make tensors of the attribute prompts as targets: of the average of several encoders, and of each encoder.
 
     None without a third group: nothing else needs them. The stimulus replicates of an average resample encoders too.
     """
     pooled, layout = pooled_encoders(encoders), setup.layout
-    if setup.design.third is None or draws is None:
-        return [None] * (len(encoders) + 1)
+    if setup.design.third is None or replicate_weights is None:
+        return None, [None] * len(encoders)
     cosines = [group_cosines(encoder, layout) for encoder in encoders]
-    weights = Weights(draws.prompts, draws.images, draws.words)
+    weights = Weights(replicate_weights.prompts, replicate_weights.images, replicate_weights.words)
     stimuli = [mean_cosines(own, layout, weights) for own in cosines]
     if len(pooled) > 1:
         cosines.append(average_cosines([cosines[i] for i in pooled]))
         stimulus = np.zeros_like(stimuli[0])
-        for i, weight in zip(pooled, draws.encoders.T, strict=True):
+        for i, weight in zip(pooled, replicate_weights.encoders.T, strict=True):
             stimulus += stimuli[i] * weight[:, None, None, None].astype(stimulus.dtype)
         stimuli.append(stimulus)
     uniform = uniform_weights(layout, [len(x) for x in cosines[0].image_image])
-    images = Weights(draws.prompts, draws.images, draws.fixed_words)
-    return [
+    images = Weights(replicate_weights.prompts, replicate_weights.images, replicate_weights.fixed_words)
+    made: list[Replicates | None] = [
         Replicates(mean_cosines(own, layout, uniform)[0], mean_cosines(own, layout, images), stimulus)
         for own, stimulus in zip(cosines, stimuli, strict=True)
     ]
+    return (made[-1] if len(pooled) > 1 else None), made[: len(encoders)]
 
 
 class _Collector:
@@ -389,16 +411,21 @@ class _Collector:
     """
 
     def __init__(
-        self, layout: Layout, draws: Draws | None, store: ArrayStore, text_image: np.ndarray, text_word: np.ndarray
+        self,
+        layout: Layout,
+        replicate_weights: ReplicateWeights | None,
+        store: ArrayStore,
+        text_image: np.ndarray,
+        text_word: np.ndarray,
     ) -> None:
         self._layout, self._store = layout, store
         self._texts = text_image, text_word
         self._point = np.full((len(layout.targets), 4, len(layout.groups)), np.nan)
         self._seen: dict[int, SeenTarget] = {}
-        self._drawn: dict[int, Drawn] = {}
+        self._stored: dict[int, StoredReplicates] = {}
         self._gains: dict[int, StoredArray] = {}
         self._tensors: list[np.ndarray] = []
-        self._text_tensors = self._texts_under(draws)
+        self._text_tensors = self._texts_under(replicate_weights)
 
     def take(self, t: int, seen: SeenTarget) -> None:
         """Set the current target: what was measured of its images, with what its text says."""
@@ -406,36 +433,38 @@ class _Collector:
         if seen.own_text is not None:
             self._gains[t] = self._store.keep(seen.own_text.gains)
         self._tensors = [
-            self._with_texts(t, drawn, texts)
-            for drawn, texts in zip((seen.images, seen.stimulus), self._text_tensors, strict=False)
+            self._with_texts(t, replicates, texts)
+            for replicates, texts in zip(
+                (seen.images, seen.stimulus), self._text_tensors, strict=bool(self._text_tensors)
+            )
         ]
         nothing = np.empty(0)
         own_text = None if seen.own_text is None else replace(seen.own_text, gains=nothing)
         self._seen[t] = replace(seen, images=nothing, stimulus=nothing, own_text=own_text)
 
     @staticmethod
-    def _with_texts(t: int, drawn: np.ndarray, texts: dict[int, list[StoredArray | None]]) -> np.ndarray:
-        tensor = np.full((len(drawn), 4, drawn.shape[2]), np.nan, np.float32)
-        tensor[:, IMAGED] = drawn
+    def _with_texts(t: int, replicates: np.ndarray, texts: dict[int, list[StoredArray | None]]) -> np.ndarray:
+        tensor = np.full((len(replicates), 4, replicates.shape[2]), np.nan, np.float32)
+        tensor[:, IMAGED] = replicates
         for m, by_group in texts.items():
             for g, column in enumerate(by_group):
                 if column is not None:
                     tensor[:, m, g] = column.read(t, t + 1)[0]
         return tensor
 
-    def resample_encoders(self, parts: Sequence[_Collector], draws: Draws) -> None:
+    def resample_encoders(self, parts: Sequence[_Collector], replicate_weights: ReplicateWeights) -> None:
         """Replicate an average over stimuli: the replicates of its encoders, which are resampled as well."""
         stimulus = np.zeros_like(parts[0]._tensors[1])
-        for part, weight in zip(parts, draws.encoders.T, strict=True):
+        for part, weight in zip(parts, replicate_weights.encoders.T, strict=True):
             stimulus += part._tensors[1] * weight[:, None, None].astype(stimulus.dtype)
         self._tensors[1] = stimulus
 
     def put_away(self, t: int) -> None:
         """Store the replicates of the target at hand."""
         if self._tensors:
-            self._drawn[t] = Drawn(*map(self._store.keep, self._tensors))
+            self._stored[t] = StoredReplicates(*map(self._store.keep, self._tensors))
 
-    def _texts_under(self, draws: Draws | None) -> list[dict[int, list[StoredArray | None]]]:
+    def _texts_under(self, replicate_weights: ReplicateWeights | None) -> list[dict[int, list[StoredArray | None]]]:
         """Average what the texts say, (T × replicates) a group, by modality; for each kind of replicates."""
         layout, uniform = self._layout, uniform_weights(self._layout, ())
         images = partial(_by_group, self._texts[0], layout.image_slices)
@@ -444,21 +473,21 @@ class _Collector:
             for g, column in enumerate(columns):
                 if column is not None:
                     self._point[:, m, g] = column[:, 0]
-        if draws is None:
+        if replicate_weights is None:
             return []
 
         def keep(columns: Iterator[np.ndarray | None]) -> list[StoredArray | None]:
             return [None if column is None else self._store.keep(column) for column in columns]
 
-        itp, tt = keep(images(draws.images)), keep(words(draws.fixed_words))
-        return [{1: itp, 3: tt}, {1: itp, 3: keep(words(draws.words))}]
+        itp, tt = keep(images(replicate_weights.images)), keep(words(replicate_weights.fixed_words))
+        return [{1: itp, 3: tt}, {1: itp, 3: keep(words(replicate_weights.words))}]
 
     def view(
         self,
         encoder: str,
         reads_text: bool,
-        own: tuple[np.ndarray, ...],
-        own_words: np.ndarray,
+        group_image_scores: tuple[np.ndarray, ...],
+        group_word_means: np.ndarray,
         groups: Replicates | None,
     ) -> EncoderView:
         """Return what was put together, as one view."""
@@ -470,12 +499,12 @@ class _Collector:
             reads_text=reads_text,
             image_cosines=tuple(self._layout.units(t, target.image_cosines) for t, target in enumerate(seen)),
             items=ItemMeans(np.stack([images, self._texts[0]]), np.stack([words, self._texts[1]])),
-            targets=TargetReplicates(self._point, [self._drawn[t] for t in sorted(self._drawn)]),
+            targets=TargetReplicates(self._point, [self._stored[t] for t in sorted(self._stored)]),
             matches=TextMatches(ranks, tuple(self._gains[t] for t in sorted(self._gains))) if ranks else None,
             encoder_points=self._point[None],
-            own=own,
-            own_words=own_words,
-            encoder_poles=mean_scores(own)[None],
+            group_image_scores=group_image_scores,
+            group_word_means=group_word_means,
+            encoder_poles=mean_scores(group_image_scores)[None],
             each_image=tuple(target.image_cosines for target in seen),
             groups=groups,
         )
