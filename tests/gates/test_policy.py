@@ -4,9 +4,10 @@ from math import inf
 
 import pytest
 
-from clinometer.errors import GateError
+from clinometer.errors import Code, GateError
 from clinometer.gates import load_policy, policy_from_mapping
 from clinometer.gates.telling import limits_in_words
+from tests.raising import raises
 
 RULES = """
 title: Release of portraits
@@ -89,7 +90,7 @@ def test_a_file_that_is_no_policy_is_told(tmp_path, text, message):
 
 
 def test_a_folder_is_no_policy(tmp_path):
-    with pytest.raises(GateError, match="a folder; give a YAML file with title and rules"):
+    with raises(GateError, code=Code.INVALID, match="a folder"):
         load_policy(tmp_path)
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.api import review_registration
 from clinometer.cli.app import app
-from clinometer.errors import InvalidInputError, ModelError, RunMismatchError, RunStorageError
+from clinometer.errors import Code, InvalidInputError, ModelError, RunMismatchError, RunStorageError
 from clinometer.gates.registration import MOST_BYTES, Journal, read_registration, with_registration
 from clinometer.pipeline.request import ask
 from clinometer.report.inputs import report_input
@@ -23,6 +23,7 @@ from clinometer.runs.departures import registration_changes, registration_in_wor
 from clinometer.runs.record import checksum_of
 from clinometer.studies import study_of
 from tests import quick
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
 pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
@@ -96,7 +97,7 @@ def test_a_registration_says_what_an_audit_will_ask(place):
     asked = with_registration(ask(registration="r.json", device="cpu"))
     assert (asked.model, asked.suite, asked.images, asked.device) == ("./toy", "toy.yaml", 12, "cpu")
     assert asked.out == Path("runs/r")
-    with pytest.raises(InvalidInputError, match="it is there, and a registration is never replaced"):
+    with raises(InvalidInputError, code=Code.ALREADY_EXISTS, match=r"r\.json"):
         cm.register("r.json", **ASKED)
 
 
@@ -150,47 +151,51 @@ def change_suite(folder):
 
 
 @pytest.mark.parametrize(
-    ("change", "given", "words"),
+    ("change", "given", "code", "field", "words"),
     [
         (lambda f: (f / "r.json").write_text((f / "r.json").read_text().replace('"images": 12', '"images": 13')), {},
-         r"r\.json: it was changed since it was registered \(checksum '"),
+         Code.CORRUPT, (), r"r\.json: .*\(checksum '"),
         (lambda f: rewrite(f / "r.json", registered=(datetime.now(UTC) + timedelta(days=1)).isoformat()), {},
-         r"r\.json: registered on .* UTC, and now is .*; set the clock right"),
-        (lambda f: rewrite(f / "r.json", more=1), {}, "r.json: more: "),
-        (lambda f: rewrite(f / "r.json", asked=ASKED | {"seed": 0, "out": "/tmp/x"}), {}, "asked: found 'out'"),
-        (lambda f: rewrite(f / "r.json", asked=ASKED | {"seed": 0, "concepts": [1.5]}), {}, "concepts: expected"),
-        (lambda f: rewrite(f / "r.json", asked=ASKED), {}, "asked: expected a seed, a whole number"),
-        (lambda f: rewrite(f / "r.json", asked=ASKED | {"model": [1], "seed": 0}), {}, "expected the names of a model"),
-        (lambda f: rewrite(f / "r.json", asked=ASKED | {"seed": 0, "steps": "x"}), {}, "steps: "),
-        (change_suite, {}, "suite toy is not the one that was registered"),
-        (lambda f: (f / "r.json").write_text("{"), {}, "no registration, expected what clinometer register wrote"),
-        (lambda f: (f / "r.json").write_text(" " * 3000), {}, "more than 2,048 bytes"),
-        (lambda f: (f / "r.json").unlink(), {}, ": cannot be read: No such file"),
-        (lambda f: None, {"images": 13}, r"images: found 13, and r\.json says 12; leave it out, or register again"),
-        (lambda f: None, {"encoder": "RN50/openai"}, r"encoder: found list, and r\.json says nothing of it"),
-        (lambda f: None, {"model_options": {"lora": "x"}}, "lora: found 'x', and r.json says nothing of it"),
+         Code.OUT_OF_RANGE, (), "set the clock right"),
+        (lambda f: rewrite(f / "r.json", more=1), {}, Code.UNKNOWN_NAME, (), "r.json: more: "),
+        (lambda f: rewrite(f / "r.json", asked=ASKED | {"seed": 0, "out": "/tmp/x"}), {},
+         Code.UNKNOWN_NAME, (), "asked: found 'out'"),
+        (lambda f: rewrite(f / "r.json", asked=ASKED | {"seed": 0, "concepts": [1.5]}), {},
+         Code.MALFORMED, "concepts", "expected"),
+        (lambda f: rewrite(f / "r.json", asked=ASKED), {}, Code.WRONG_TYPE, (), "asked: expected a seed"),
+        (lambda f: rewrite(f / "r.json", asked=ASKED | {"model": [1], "seed": 0}), {},
+         Code.MISSING, (), "names of a model"),
+        (lambda f: rewrite(f / "r.json", asked=ASKED | {"seed": 0, "steps": "x"}), {},
+         Code.WRONG_TYPE, "steps", "steps"),
+        (change_suite, {}, Code.MISMATCH, (), "suite toy"),
+        (lambda f: (f / "r.json").write_text("{"), {}, Code.MALFORMED, (), "no registration"),
+        (lambda f: (f / "r.json").write_text(" " * 3000), {}, Code.TOO_MANY, (), "more than 2,048 bytes"),
+        (lambda f: (f / "r.json").unlink(), {}, Code.UNREADABLE, (), "No such file"),
+        (lambda f: None, {"images": 13}, Code.MISMATCH, "images", r"found 13, and r\.json says 12"),
+        (lambda f: None, {"encoder": "RN50/openai"}, Code.MISMATCH, "encoder", r"r\.json says nothing"),
+        (lambda f: None, {"model_options": {"lora": "x"}}, Code.MISMATCH, "lora", r"found 'x', and r\.json"),
     ],
 )  # fmt: skip
-def test_what_is_not_as_registered_is_refused_before_anything_is_drawn(place, change, given, words):
+def test_what_is_not_as_registered_is_refused_before_anything_is_drawn(place, change, given, code, field, words):
     change(place)
-    with pytest.raises(InvalidInputError, match=words):
+    with raises(InvalidInputError, code=code, field=field, match=words):
         cm.audit(registration="r.json", report=False, **given)
     assert not (place / "runs").exists()
     assert not (place / "r.journal.jsonl").exists()
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("given", "code", "field", "words"),
     [
-        ({"model": Painter()}, "model: found .*, expected its name: it is written down"),
-        ({"out": "runs/x"}, "out: it changes no number; give it with the audit"),
-        ({"concepts": [f"concept {n}" for n in range(400)]}, "expected at most 2,048"),
-        ({"model_options": {"base_url": "https://user:secret@host/v1"}}, "it would hold a password"),
+        ({"model": Painter()}, Code.WRONG_TYPE, "model", "expected its name"),
+        ({"out": "runs/x"}, Code.UNSUPPORTED, "out", "with the audit"),
+        ({"concepts": [f"concept {n}" for n in range(400)]}, Code.TOO_MANY, (), "at most 2,048"),
+        ({"model_options": {"base_url": "https://user:secret@host/v1"}}, Code.UNTRUSTED, (), "a password"),
     ],
 )
-def test_what_cannot_be_written_down_is_refused(place, given, words, monkeypatch):
+def test_what_cannot_be_written_down_is_refused(place, given, code, field, words, monkeypatch):
     monkeypatch.setattr("clinometer.gates.registration.suite_and_rounds", lambda request: (toy_suite(), None))
-    with pytest.raises(InvalidInputError, match=words):
+    with raises(InvalidInputError, code=code, field=field, match=words):
         cm.register("other.json", **ASKED | given)
     assert not (place / "other.json").exists()
 
@@ -202,7 +207,7 @@ def test_a_declared_standard_is_registered_too(place):
     assert registered.suite_fingerprint == read_registration("r.json").suite_fingerprint
     assert with_registration(ask(registration="s.json")).reference == "s.csv"
     (place / "s.csv").write_text("concept,group,share,source\nconcept 0.20,woman,0.7,S\n")
-    with pytest.raises(InvalidInputError, match="the declared standard is not the one that was registered"):
+    with raises(InvalidInputError, code=Code.MISMATCH, match=r"s\.json: the declared standard"):
         with_registration(ask(registration="s.json"))
 
 
@@ -220,10 +225,12 @@ def test_a_run_that_was_begun_otherwise_is_not_taken_over(copy, monkeypatch):
         quick.finished(Painter(), toy_suite(), encoder=Eye("reference"), images=12).url, copy / "runs/older"
     )
     before = lines(copy)
-    with pytest.raises(RunMismatchError, match=r"a run that was not begun under r\.json; give another --out"):
+    with raises(RunMismatchError, code=Code.MISMATCH, match=r"not begun under r\.json; give another --out"):
         cm.audit(registration="r.json", out="runs/older")
     assert lines(copy) == before
-    with pytest.raises(RunMismatchError, match=r"it was not drawn under .*; run\.json names no registration"):
+    with raises(
+        RunMismatchError, code=Code.MISMATCH, match=r"runs/older: .*under r\.json; run\.json names no registration"
+    ):
         review_registration("runs/older", "r.json")
 
 
@@ -234,15 +241,15 @@ def test_a_changed_or_missing_line_is_found_wherever_it_is(copy):
         journal.path.write_bytes(
             b"".join([*whole[: number - 1], line.replace(b'"attempt": ', b'"attempt": 1'), *whole[number:]])
         )
-        with pytest.raises(InvalidInputError, match=f"line {number} was changed, or one before it is missing"):
+        with raises(InvalidInputError, code=Code.CORRUPT, match=f"line {number} was changed"):
             journal.lines(registration)
         if number < len(whole):
             journal.path.write_bytes(b"".join([*whole[: number - 1], *whole[number:]]))
-            with pytest.raises(InvalidInputError, match=f"line {number} was changed, or one before it is missing"):
+            with raises(InvalidInputError, code=Code.CORRUPT, match=f"line {number} was changed"):
                 journal.lines(registration)
     other = rewrite_as_other(copy)
     journal.path.write_bytes(b"".join(whole))
-    with pytest.raises(InvalidInputError, match="or it is of another registration"):
+    with raises(InvalidInputError, code=Code.CORRUPT, match="line 1 .*of another registration"):
         journal.lines(other)
 
 
@@ -255,10 +262,10 @@ def rewrite_as_other(folder):
 def test_a_journal_whose_end_is_missing_does_not_know_the_run(copy):
     journal = Journal(copy / "r.json").path
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
-    with pytest.raises(RunMismatchError, match=r"knows no end of this run \(attempt 2, begun on .*; lines are missing"):
+    with raises(RunMismatchError, code=Code.MISMATCH, match=r"knows no end .*attempt 2, begun on "):
         review_registration(copy / "runs/kept", copy / "r.json")
     journal.unlink()
-    with pytest.raises(RunMismatchError, match="knows no end of this run"):
+    with raises(RunMismatchError, code=Code.MISMATCH, match="knows no end"):
         review_registration(copy / "runs/kept", copy / "r.json")
 
 
@@ -359,7 +366,7 @@ def test_scoring_anew_and_another_policy_are_changes_and_the_evidence_holds_them
     for name in ("assessment-results.json", "statement.json"):
         told = review_registration(run, copy / "r.json", evidence=tmp_path / "other" / name).changes
         assert "it is held to a policy that is not the registered one" in told
-    with pytest.raises(InvalidInputError, match="a registration are part of evidence alone"):
+    with raises(InvalidInputError, code=Code.CONFLICT, match="a policy, a model and a registration"):
         cm.export(run, tmp_path / "paper", registration=copy / "r.json")
 
 
@@ -372,9 +379,9 @@ def test_the_commands(copy, monkeypatch):
     made = told("register", "--model", "./toy", "--suite", "toy.yaml", "--images", "5", "-o", "mine.json")
     assert made.exit_code == 0, made.output
     assert f"SHA-256 {read_registration('mine.json').checksum}." in made.stdout
-    with pytest.raises(InvalidInputError, match="--seed: found several values, and a registration is of one audit"):
+    with raises(InvalidInputError, code=Code.TOO_MANY, match="--seed: found several"):
         told("register", "--model", "./toy", "--suite", "toy.yaml", "--seed", "0,1", "-o", "sweep.json")
-    with pytest.raises(InvalidInputError, match="--registration: it is of one audit, and several are asked for"):
+    with raises(InvalidInputError, code=Code.CONFLICT, match="--registration: .*several"):
         told("audit", "--registration", "mine.json", "--seed", "0,1")
     words = ["verify", "runs/kept", "--registration", "r.json"]
     assert told(*words).exit_code == 0

@@ -61,7 +61,7 @@ _Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 def _require_aware(text: str) -> str:
     """Refuse a time that is none, or that names no zone."""
     if datetime.fromisoformat(text).tzinfo is None:
-        raise ValueError("a time without a zone")
+        raise InvalidInputError.malformed("a time without a zone")
     return text
 
 
@@ -115,7 +115,7 @@ class Registration(Strict):
     def _require_checksum(cls, data: Any) -> Any:
         recorded = data.get("checksum") if isinstance(data, Mapping) else None
         if isinstance(recorded, str) and (found := checksum_of(data)) != recorded:
-            raise ValueError(
+            raise InvalidInputError.corrupt(
                 f"it was changed since it was registered (checksum {quoted(recorded, 8)}, found {found[:8]}); restore "
                 "it, or register again"
             )
@@ -126,11 +126,13 @@ class Registration(Strict):
         """Refuse options that a registration does not fix, and one without those that it always has."""
         known = set(AuditRequest.model_fields) - {*FREE, "model_options"}
         if unknown := sorted(set(self.asked) - known):
-            raise ValueError(f"asked: found {quoted(unknown[0])}, expected options that change what is measured")
+            raise InvalidInputError.unknown_name(
+                f"asked: found {quoted(unknown[0])}, expected options that change what is measured"
+            )
         if not (isinstance(self.asked.get("model"), str) and isinstance(self.asked.get("suite"), str)):
-            raise ValueError("asked: expected the names of a model and of a suite")
+            raise InvalidInputError.missing("asked: expected the names of a model and of a suite")
         if type(self.asked.get("seed")) is not int:
-            raise ValueError("asked: expected a seed, a whole number")
+            raise InvalidInputError.wrong_type("asked: expected a seed, a whole number")
         return self
 
     def require_past(self, source: Path) -> Self:
