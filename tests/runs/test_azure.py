@@ -13,9 +13,10 @@ import time
 import pytest
 
 from clinometer.api import verify_run
-from clinometer.errors import RunLockedError
+from clinometer.errors import Code, RunLockedError
 from clinometer.runs.storage import Directory
 from tests import quick
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
 pytestmark = [pytest.mark.slow]
@@ -96,7 +97,7 @@ def test_of_two_writers_the_first_wins(place):
     assert not directory.create_bytes("claim", b"theirs")
     assert directory.read_bytes("claim") == b"mine"
     directory = Directory(f"{place}/driven")
-    with directory.locked(), pytest.raises(RunLockedError, match="another process is working on this run"):
+    with directory.locked(), raises(RunLockedError, code=Code.LOCKED, match="another process is working"):
         quick.audit(Painter(), SUITE, directory.url, encoder=Eye())
 
 

@@ -14,7 +14,7 @@ import yaml
 
 import clinometer as cm
 from clinometer import api
-from clinometer.errors import RunCorruptError
+from clinometer.errors import Code, RunCorruptError
 from clinometer.pipeline.audits import _hash_asked
 from clinometer.pipeline.request import AuditRequest
 from clinometer.pipeline.results import refresh_report, write_report
@@ -27,6 +27,7 @@ from clinometer.suites import load_suite
 from tests import quick
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.old_runs import as_of_format_1
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
 pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
@@ -139,7 +140,7 @@ def test_a_part_that_was_exchanged_is_refused_and_not_passed_over(run, tmp_path)
     audit(other, seed=1)
     name = vectors_name("eye", 0)
     shutil.copy(other / name, run / name)
-    with pytest.raises(RunCorruptError, match=r"part-00000.parquet: it is another file than run.json lists"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"part-00000\.parquet: it is another file"):
         cm.score_run(run)
 
 

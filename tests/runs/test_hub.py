@@ -6,9 +6,10 @@ import pytest
 
 import clinometer as cm
 from clinometer.api import verify_run
-from clinometer.errors import ImportManifestError, RunCorruptError, RunNotFoundError, RunStorageError
+from clinometer.errors import Code, ImportManifestError, RunCorruptError, RunNotFoundError, RunStorageError
 from clinometer.pipeline.results import write_report
 from tests import quick
+from tests.raising import raises
 from tests.runs.hub_server import REPOSITORY, hub
 from tests.toys import Eye, Painter, toy_suite
 
@@ -57,20 +58,20 @@ def test_it_is_compared_with_one_on_a_disk(here, server, tmp_path):
     ids=["audit", "a new audit", "score", "report", "compare"],
 )
 def test_nothing_is_written_there(server, work):
-    with pytest.raises(RunStorageError, match=r"^hf://datasets/\S+: this place can be read but not written; .*disk$"):
+    with raises(RunStorageError, code=Code.STORAGE, match=r"^hf://datasets/\S+: .*disk$"):
         work()
     assert {method for method, _ in server.requests} <= {"GET", "HEAD", "POST"}
     assert not any("commit" in path or "preupload" in path for _, path in server.requests)
 
 
 def test_images_are_imported_from_a_disk_alone(tmp_path):
-    with pytest.raises(ImportManifestError, match=rf"^{URL}/images: images are imported from a disk; download them"):
+    with raises(ImportManifestError, code=Code.UNSUPPORTED, match=rf"^{URL}/images"):
         quick.import_images(f"{URL}/images", tmp_path / "run", suite=SUITE, encoder=Eye())
 
 
 @pytest.mark.parametrize("place", [f"{URL}/none", "hf://datasets/nobody/nothing"])
 def test_a_run_that_is_not_there_is_named(server, place):
-    with pytest.raises(RunNotFoundError, match=rf"^{place}: not a run directory"):
+    with raises(RunNotFoundError, code=Code.NOT_FOUND, match=rf"^{place}: "):
         cm.open_run(place)
 
 
@@ -79,7 +80,9 @@ def test_a_damaged_part_is_named(server):
     content = bytearray(part.read_bytes())
     content[100] ^= 1
     part.write_bytes(content)
-    with pytest.raises(RunCorruptError, match=r"part-00000.parquet: (it is not what was written|cannot be read)"):
+    with raises(
+        RunCorruptError, code=Code.CORRUPT, match=r"part-00000.parquet: (it is not what was written|cannot be read)"
+    ):
         verify_run(f"{URL}/run")
 
 
@@ -89,7 +92,7 @@ def test_a_hub_that_does_not_answer_is_told_in_a_line(server, monkeypatch):
     assert run.is_scored
     monkeypatch.setattr("huggingface_hub.hf_file_system.http_backoff", _refused)
     monkeypatch.setattr("huggingface_hub.hf_file_system.http_stream_backoff", _refused)
-    with pytest.raises(RunStorageError, match="the store does not answer as it should") as said:
+    with raises(RunStorageError, code=Code.STORAGE, match="the store does not answer") as said:
         run.scores  # noqa: B018  it reads
     assert "\n" not in str(said.value)
 

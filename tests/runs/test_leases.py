@@ -9,12 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 import clinometer as cm
-from clinometer.errors import RunLockedError
+from clinometer.errors import Code, RunLockedError
 from clinometer.runs import leases
 from clinometer.runs.leases import Holder, Lease, is_gone
 from clinometer.runs.ledger import Ledger
 from clinometer.runs.storage import Directory
 from tests import quick
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
 
@@ -52,7 +53,7 @@ def die(held):
 def test_one_holds_it_and_nothing_is_left_of_it(directory):
     first, second = lease(directory, 60), lease(directory, 60)
     first.acquire()
-    with pytest.raises(RunLockedError, match=f"another process is working on this run .process {os.getpid()} on "):
+    with raises(RunLockedError, code=Code.LOCKED, match=f"process {os.getpid()} on "):
         second.acquire()
     first.release()
     second.acquire()
@@ -112,7 +113,7 @@ def test_a_holder_that_comes_back_after_all_is_done_is_told_so(directory):
     die(asleep)
     awake.acquire(wait=600)
     awake.release()
-    with pytest.raises(RunLockedError, match=r"another has taken over \(a process that has ended since\)"):
+    with raises(RunLockedError, code=Code.LOCKED, match=r"taken over \(a process that has ended since\)"):
         asleep.require_held()
 
 
@@ -148,7 +149,7 @@ def test_a_holder_that_comes_back_is_told_and_takes_nothing_with_it(directory):
     die(asleep)
     awake.acquire(wait=600)
     asleep._find_out_whether_lost()
-    with pytest.raises(RunLockedError, match=r"this process was silent for 0\.3 s, and another has taken over"):
+    with raises(RunLockedError, code=Code.LOCKED, match=r"silent for 0\.3 s.*taken over"):
         asleep.require_held()
     asleep.release()
     awake._find_out_whether_lost()
@@ -166,7 +167,7 @@ def test_a_holder_that_wakes_looks_before_it_writes(tmp_path, monkeypatch):
         directory.write_bytes("x", b"first")
         successor = lease(directory)
         successor.acquire(wait=600)
-        with pytest.raises(RunLockedError, match=r"silent for 0\.3 s, and another has taken over"):
+        with raises(RunLockedError, code=Code.LOCKED, match=r"silent for 0\.3 s.*taken over"):
             directory.write_bytes("x", b"second")
     assert directory.read_bytes("x") == b"first"
     successor.require_held()
@@ -192,7 +193,7 @@ def test_who_slept_while_it_changed_run_json_changes_nothing(tmp_path, monkeypat
                 thread.start()
                 thread.join()
 
-    with pytest.raises(RunLockedError, match="another has taken over"):
+    with raises(RunLockedError, code=Code.LOCKED, match="taken over"):
         change_and_sleep()
     assert cm.open_run(run.url).record["batch_size"] == 9
 
@@ -222,13 +223,13 @@ def test_a_host_is_told_from_others_and_not_named(tmp_path, monkeypatch):
         held = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
         assert b"pid" in held
         assert b"quaggahost" not in held
-        with pytest.raises(RunLockedError, match=f"process {os.getpid()} on this machine since"):
+        with raises(RunLockedError, code=Code.LOCKED, match=f"process {os.getpid()} on this machine"):
             Directory(tmp_path).locked().__enter__()
         monkeypatch.setattr("socket.gethostname", lambda: "okapihost")
-        with pytest.raises(RunLockedError, match="on another machine since"):
+        with raises(RunLockedError, code=Code.LOCKED, match="on another machine"):
             Directory(tmp_path).locked().__enter__()
         next(tmp_path.glob(".leases/driver-*.json")).write_text("no claim")
-        with pytest.raises(RunLockedError, match=r"working on this run \(process unknown\)"):
+        with raises(RunLockedError, code=Code.LOCKED, match=r"\(process unknown\)"):
             Directory(tmp_path).locked().__enter__()
         monkeypatch.setattr("socket.gethostname", lambda: "quaggahost")
     assert Holder().host != Holder().machine
@@ -240,13 +241,13 @@ def test_a_silent_holder_of_this_machine_keeps_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(Lease, "_give_signs", lambda self: None)
     with Directory(tmp_path).locked():
         time.sleep(0.2)
-        with pytest.raises(RunLockedError, match="another process is working on this run"):
+        with raises(RunLockedError, code=Code.LOCKED, match="another process is working"):
             Directory(tmp_path).locked().__enter__()
 
 
 def test_a_second_driver_on_an_object_store_is_told(tmp_path):
     url = f"memory://store{tmp_path}"
-    with Directory(url).locked(), pytest.raises(RunLockedError, match="another process is working on this run"):
+    with Directory(url).locked(), raises(RunLockedError, code=Code.LOCKED, match="another process is working"):
         quick.audit(Painter(), toy_suite(), url, encoder=Eye())
     run = quick.audit(Painter(), toy_suite(), url, encoder=Eye())
     assert run.is_scored
@@ -260,7 +261,7 @@ def test_who_was_taken_over_writes_nothing_more(tmp_path, monkeypatch):
         directory.write_bytes("x", b"first")
         successor.acquire()
         time.sleep(0.3)  # until it looks
-        with pytest.raises(RunLockedError, match="another has taken over"):
+        with raises(RunLockedError, code=Code.LOCKED, match="taken over"):
             directory.write_bytes("x", b"second")
     assert directory.read_bytes("x") == b"first"
     successor.release()

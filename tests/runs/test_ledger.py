@@ -20,6 +20,7 @@ import pytest
 import clinometer as cm
 from clinometer.api import verify_run
 from clinometer.errors import (
+    Code,
     DamagedRunWarning,
     RunCorruptError,
     RunMismatchError,
@@ -36,6 +37,7 @@ from clinometer.runs.samples import SAMPLE_SCHEMA
 from clinometer.runs.storage import REDO, Directory, read_sealed, seal_of, sealed
 from tests import quick
 from tests.old_runs import as_of_format_1
+from tests.raising import raises
 from tests.runs.counting import count_up
 from tests.toys import Eye, Painter, toy_suite
 
@@ -181,8 +183,8 @@ def test_an_edited_margin_changes_no_verdict(run):
     assert '"margin": 0.1' in text
     (run / "run.json").write_text(text.replace('"margin": 0.1', '"margin": 0.9'))
     for use in (cm.score_run, verify_run, lambda place: write_report(cm.open_run(place)), audit):
-        with pytest.raises(
-            RunCorruptError, match=r"run.json: it was changed .* its suite .*--suite-option margin="
+        with raises(
+            RunCorruptError, code=Code.CORRUPT, match=r"run\.json: it was changed.*--suite-option margin="
         ) as said:
             use(run)
         assert len(str(said.value).splitlines()) == 1
@@ -193,7 +195,7 @@ def test_a_run_does_not_become_an_old_one_by_an_edit(run, key):
     record = json.loads((run / "run.json").read_text())
     for changed in (record | {"format": 1}, {name: value for name, value in record.items() if name != key}):
         (run / "run.json").write_text(json.dumps(changed))
-        with pytest.raises(RunCorruptError, match=r"run.json: it was changed since it was written"):
+        with raises(RunCorruptError, code=Code.CORRUPT, match=r"run\.json: it was changed"):
             _ = cm.open_run(run).suite
 
 
@@ -207,7 +209,7 @@ def test_a_run_does_not_become_an_old_one_by_an_edit(run, key):
 def test_values_of_another_kind_are_named(run, change):
     record = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(with_checksum(record | change)))
-    with pytest.raises(RunCorruptError, match=rf"run.json: {next(iter(change))}.*; restore it or start a new run"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=rf"run\.json: {next(iter(change))}"):
         audit(run)
 
 
@@ -236,7 +238,7 @@ def swap_images(run):
 
 
 def read_refused(ledger):
-    with pytest.raises(RunCorruptError, match=r"another file than run\.json lists"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match="another file"):
         ledger.read_table("samples/part-00001.parquet", ["id"])
 
 
@@ -340,8 +342,10 @@ def test_a_damaged_part_is_named_removed_and_made_anew(run, name, damage):
     whole = path.read_bytes()
     path.write_bytes({b"": b"", None: bytes(len(whole)), b"half": whole[: len(whole) // 2]}[damage])
     for use in (cm.score_run, verify_run, audit):
-        with pytest.raises(
-            RunCorruptError, match=rf"{name}: it (carries no checksum|is not what).*Delete the file and give"
+        with raises(
+            RunCorruptError,
+            code=Code.CORRUPT,
+            match=rf"{name}: it (carries no checksum|is not what).*Delete the file and give",
         ):
             use(run)
     path.unlink()
@@ -357,20 +361,20 @@ def test_a_damaged_part_is_named_removed_and_made_anew(run, name, damage):
 def test_a_record_that_may_not_be_written_says_so_and_the_way_out(run):
     (run / ".record.lock").unlink()
     (run / ".record.lock").mkdir()
-    with pytest.raises(RunStorageError, match=r"cannot be written: .*; give another --out, or copy the run to a place"):
+    with raises(RunStorageError, code=Code.STORAGE, match="give another --out"):
         write_report(cm.open_run(run))
 
 
 def test_curves_that_are_gone_are_not_called_scores_that_never_were(run):
     (run / "curves.parquet").unlink()
-    with pytest.raises(RunNotFoundError, match=r"run: curves.parquet is missing; give: clinometer score "):
+    with raises(RunNotFoundError, code=Code.INCOMPLETE, match=r"curves\.parquet is missing; give: clinometer score "):
         _ = cm.open_run(run).curves
 
 
 def test_damaged_scores_are_made_anew_by_scoring(run):
     before = (run / "scores.parquet").read_bytes()
     (run / "scores.parquet").write_bytes(b"")
-    with pytest.raises(RunCorruptError, match=r"scores.parquet: it carries no checksum.*clinometer score RUN"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"scores\.parquet: .*no checksum.*clinometer score RUN"):
         _ = cm.open_run(run).scores
     cm.score_run(run)
     assert (run / "scores.parquet").read_bytes() == before
@@ -386,7 +390,7 @@ def test_images_that_changed_places_are_named(run):
     pq.write_table(table.replace_schema_metadata(None), path)
     with (
         pytest.warns(UncheckedRunWarning),
-        pytest.raises(RunCorruptError, match=r"part-00001.*image \w+ is not the one"),
+        raises(RunCorruptError, code=Code.CORRUPT, match=r"part-00001.*image \w+ is not the one"),
     ):
         cm.score_run(run, encoder=Eye("second"))
 
@@ -403,7 +407,7 @@ def test_a_flip_in_the_pixels_is_named_where_they_are_used(run):
         audit(run)  # finds nothing to draw and reads no pixels, but the report does
     assert "part-00001.parquet" in (run / "report.html").read_text()
     for use in (verify_run, lambda place: cm.score_run(place, encoder=Eye("second"))):
-        with pytest.raises(Exception, match=r"part-00001.parquet"):
+        with raises(RunCorruptError, code=Code.CORRUPT, match=r"part-00001.parquet"):
             use(run)
 
 
@@ -473,7 +477,7 @@ def test_an_old_run_whose_plan_has_lost_images_is_not_scored_without_them(run, k
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UncheckedRunWarning)
         for use in (cm.score_run, verify_run, lambda place: write_report(cm.open_run(place)), audit):
-            with pytest.raises(RunCorruptError, match=words):
+            with raises(RunCorruptError, code=Code.CORRUPT, match=words):
                 use(run)
 
 
@@ -485,9 +489,7 @@ def test_vectors_of_another_length_are_named_in_an_old_run(run):
     pq.write_table(table.set_column(table.schema.get_field_index("vector"), "vector", short), part)
     with (
         pytest.warns(UncheckedRunWarning),
-        pytest.raises(
-            RunCorruptError, match=r"part-0000\d.parquet: its vectors have \d+ numbers, those of other parts"
-        ),
+        raises(RunCorruptError, code=Code.CORRUPT, match=r"part-0000\d\.parquet: its vectors have \d+ numbers"),
     ):
         cm.score_run(run)
 
@@ -496,7 +498,7 @@ def test_an_old_run_keeps_the_suite_it_was_asked(run):
     as_of_format_1(run)
     text = (run / "run.json").read_text()
     (run / "run.json").write_text(text.replace('"margin": 0.1', '"margin": 0.9'))
-    with pytest.raises(RunCorruptError, match=r"run.json: its suite was changed since it was written \(fingerprint"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"run\.json: its suite was changed"):
         cm.score_run(run)
 
 
@@ -526,25 +528,25 @@ def test_another_margin_is_recorded_with_the_old_one_and_shown(run):
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("given", "code", "words"),
     [
-        ("margin=-1", "--suite-option margin: margin: expected more than 0, found -1"),
-        ("margin=wide", "--suite-option margin: margin: expected a number, found 'wide'"),
-        ("margin=[", "--suite-option margin=\\[: its value is not YAML"),
-        ("margin", "--suite-option margin: not a setting that can change after drawing.*these are: margin=…"),
-        ("images=3", "--suite-option images=3: not a setting that can change after drawing"),
+        ("margin=-1", Code.OUT_OF_RANGE, "--suite-option margin: .*found -1"),
+        ("margin=wide", Code.WRONG_TYPE, "--suite-option margin: .*found 'wide'"),
+        ("margin=[", Code.MALFORMED, r"--suite-option margin=\["),
+        ("margin", Code.UNSUPPORTED, "--suite-option margin: .*margin=…"),
+        ("images=3", Code.UNSUPPORTED, "--suite-option images=3"),
     ],
 )
-def test_a_setting_that_is_none_is_named(run, given, words):
+def test_a_setting_that_is_none_is_named(run, given, code, words):
     before = (run / "run.json").read_bytes()
-    with pytest.raises(SuiteError, match=words):
+    with raises(SuiteError, code=code, match=words):
         cm.score_run(run, suite_options=[given])
     assert (run / "run.json").read_bytes() == before
 
 
 def test_a_run_that_its_margin_stopped_keeps_it(tmp_path):
     audit(tmp_path / "run", until=0.2, images=12)
-    with pytest.raises(SuiteError, match=r"drawn until decided by the suite as it was; start a new run"):
+    with raises(SuiteError, code=Code.UNSUPPORTED, match="drawn until decided"):
         cm.score_run(tmp_path / "run", suite_options=["margin=0.3"])
 
 
@@ -561,14 +563,14 @@ def test_a_run_that_its_margin_stopped_keeps_it(tmp_path):
 )
 def test_a_file_that_is_gone_is_named_with_the_way_out(run, name, way_out):
     (run / name).unlink()
-    with pytest.raises(RunCorruptError, match=f"{name}: it was written and is missing. .*{way_out}"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=f"{name}: .*missing.*{way_out}"):
         Run(run).ledger.read_table(name, way_out=PLAN_LOST if name == "plan.parquet" else REDO)
 
 
 def test_the_record_of_another_run_is_named(run, tmp_path):
     other = audit(tmp_path / "other", model=Painter(name="other"))
     shutil.copy(Path(other.url) / "run.json", run / "run.json")
-    with pytest.raises(RunMismatchError, match=r"run\.json is of a run of model 'other'"):
+    with raises(RunMismatchError, code=Code.MISMATCH, match="model 'other'"):
         audit(run)
 
 
@@ -579,7 +581,7 @@ def test_a_file_that_goes_while_a_run_is_scored_is_missed(run, name, monkeypatch
     write = Run.write_scores
     monkeypatch.setattr(Run, "write_scores", lambda *given: ((run / name).unlink(), write(*given)))
     cm.score_run(run)
-    with pytest.raises(RunCorruptError, match=f"missing: {name}"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=f"missing: {name}"):
         verify_run(run)
     audit(run)
     verify_run(run)
@@ -598,7 +600,7 @@ def test_an_image_that_is_gone_from_its_part_is_not_the_encoders_fault(run):
     rows[0] |= {"image": None, "sha256": None}
     opened.ledger.write_table(name, pa.Table.from_pylist(rows, schema=SAMPLE_SCHEMA))
     opened.ledger.list_files()
-    with pytest.raises(RunCorruptError, match=f"part-00000.parquet: image {rows[0]['id']} is missing from it"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=rf"part-00000\.parquet: image {rows[0]['id']} is missing"):
         cm.score_run(run, encoder=Eye("another eye"))
 
 
@@ -607,7 +609,7 @@ def test_an_image_that_is_gone_from_its_part_is_not_the_encoders_fault(run):
 def test_a_pipe_is_no_file(run, name):
     (run / name).unlink()
     os.mkfifo(run / name)
-    with pytest.raises(RunCorruptError, match=f"{name}: cannot be read: "):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=f"{name}: cannot be read: "):
         verify_run(run)
 
 
@@ -618,7 +620,7 @@ def test_a_file_without_end_is_not_read_whole(run):
         with (run / name).open("r+b") as stream:
             stream.truncate(1_000_000_000)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        with pytest.raises(RunCorruptError, match=name):
+        with raises(RunCorruptError, code=Code.CORRUPT, match=name):
             verify_run(run)
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kilobytes
 
@@ -627,7 +629,7 @@ def test_a_file_without_end_is_not_read_whole(run):
 def test_an_odd_protocol_is_named(run, protocol):
     record = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(with_checksum(record | {"protocol": protocol})))
-    with pytest.raises(RunCorruptError, match="protocol"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match="protocol"):
         assert cm.open_run(run).record
 
 
@@ -647,7 +649,7 @@ def test_an_odd_name_of_a_file_is_said_in_a_line_and_reaches_no_terminal(run, ke
     entry = "0" * 64 if key == "files" else {"of": "x", "file": "y"}
     forge(run, **{key: {name: entry}})
     for use in (verify_run, cm.score_run, lambda place: write_report(cm.open_run(place)), audit):
-        with pytest.raises(RunCorruptError, match=f"run.json: {key}") as said:
+        with raises(RunCorruptError, code=Code.CORRUPT, match=f"run.json: {key}") as said:
             use(run)
         assert str(said.value).isprintable()
 
@@ -656,7 +658,7 @@ def test_an_odd_name_of_a_file_is_said_in_a_line_and_reaches_no_terminal(run, ke
 def test_what_a_file_was_made_of_is_a_mapping(run, made_of):
     forge(run, made_of=made_of)
     for use in (verify_run, cm.score_run, lambda place: write_report(cm.open_run(place))):
-        with pytest.raises(RunCorruptError, match=r"run.json: made_of.*; restore it or start a new run") as said:
+        with raises(RunCorruptError, code=Code.CORRUPT, match=r"run\.json: made_of") as said:
             use(run)
         assert len(str(said.value).splitlines()) == 1
 
@@ -682,7 +684,7 @@ def test_a_table_that_unfolds_to_fill_the_memory_is_refused(run, name, sealed_an
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UncheckedRunWarning)
-        with pytest.raises(RunCorruptError, match=rf"{name}: cannot be read \(.*it unfolds to [\d,]+ bytes"):
+        with raises(RunCorruptError, code=Code.CORRUPT, match=rf"{name}: .*unfolds to [\d,]+ bytes"):
             verify_run(run)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kilobytes
 
@@ -697,7 +699,9 @@ def test_a_sparse_file_is_not_read_whole(run, at_the_end):
             stream.seek(3_000_000_000 - 4000)
             stream.write(content[-4000:])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(RunCorruptError, match=r"part-00000.parquet: (it carries no checksum|cannot be read)"):
+    with raises(
+        RunCorruptError, code=Code.CORRUPT, match=r"part-00000.parquet: (it carries no checksum|cannot be read)"
+    ):
         verify_run(run)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kilobytes
 
@@ -710,7 +714,9 @@ def test_nothing_is_written_through_a_folder_that_leads_out_of_the_run(run, tmp_
     part = next(outside.rglob("part-00000.parquet"))
     part.unlink()
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if outside in path.parents}
-    with pytest.raises(RunStorageError, match=rf"part-00000.parquet: its folder is a link to .*, out of {run}"):
+    with raises(
+        RunStorageError, code=Code.STORAGE, match=rf"part-00000\.parquet: its folder is a link to .*, out of {run}"
+    ):
         audit(run)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if outside in path.parents} == before
 
@@ -748,7 +754,7 @@ def test_a_number_that_does_not_follow_from_the_vectors_is_named(run, checked):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UncheckedRunWarning)
         verify_run(run)
-        with pytest.raises(RunCorruptError, match=r"run: 1 difference between") as said:
+        with pytest.raises(RunCorruptError, match="1 difference between") as said:
             verify_run(run, recompute=True)
     (line,) = [line for line in str(said.value).splitlines() if "scores.parquet: " in line]
     assert line.startswith("scores.parquet: value of mcas / mcas / concept 0.80")

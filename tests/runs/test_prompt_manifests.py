@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from clinometer.errors import ImportManifestError
+from clinometer.errors import Code, ImportManifestError
 from clinometer.models.files import ManifestRow
 from clinometer.runs.manifest import manifest_prompt_specs
 from clinometer.suites import PromptSpec, Suite, load_suite
 from tests import quick
+from tests.raising import raises
 from tests.toys import Eye, paint, toy_suite, toy_t2iat_suite
 
 
@@ -89,7 +90,7 @@ def test_a_prompt_of_another_suite_is_named_with_the_way_out():
         "manifest.csv, line 3, prompt: 'an image of a docter' is no prompt of suite mcas; did you mean an image of a "
         "doctor? Fix it, add the column concept or group, or give the --suite it was made for"
     )
-    with pytest.raises(ImportManifestError, match="is no prompt of suite mcas; it asks others"):
+    with raises(ImportManifestError, code=Code.UNKNOWN_NAME, match="no prompt of suite mcas"):
         list(manifest_prompt_specs(rows_of("Landschaft mit Bäumen"), suite, "manifest.csv"))
 
 
@@ -98,7 +99,7 @@ def test_a_prompt_that_two_questions_share_is_named():
     asked = suite.model_dump()
     asked["categories"]["low"]["targets"][0]["prompt"] = "young men"
     shared = type(suite).checked(asked, source="toy")
-    with pytest.raises(ImportManifestError, match=r"is asked in suite toy for concept 0\.20 and man; add the column"):
+    with raises(ImportManifestError, code=Code.MISSING, match=r"suite toy for concept 0\.20 and man; add the column"):
         list(manifest_prompt_specs(rows_of("young men"), shared, "manifest.csv"))
 
 

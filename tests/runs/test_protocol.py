@@ -10,12 +10,13 @@ import pytest
 from PIL import Image
 
 import clinometer as cm
-from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.errors import Code, InvalidInputError, SuiteError
 from clinometer.runs.departures import Departure, departures
 from clinometer.suites import load_suite, suite_from_mapping, suite_names
 from tests import quick
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.models.openai.image_server import ImageServer
+from tests.raising import raises
 from tests.report.page import Page
 from tests.toys import Eye, Notes, Painter, toy_suite
 
@@ -177,28 +178,28 @@ def test_a_suite_without_a_protocol_names_those_that_have_one(tmp_path):
     assert message.startswith("protocol: suite reference has none; those that have one: downstream/classification, ")
     assert "internal-bias, mcas, t2iat/career-family" in message
     assert not (tmp_path / "run").exists()
-    with pytest.raises(InvalidInputError, match="protocol: expected 'paper', found 'mine'"):
+    with raises(InvalidInputError, code=Code.UNKNOWN_NAME, field="protocol", match="'paper', found 'mine'"):
         quick.audit(Painter(), suite(), tmp_path / "run", encoder=Eye(), protocol="mine")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "code", "said"),
     [
-        ({"images": {"group": 3}}, "protocol.images: no number named 'group'; numbers are target, attribute"),
-        ({"steps": 0}, "protocol.steps"),
-        ({"models": []}, "protocol.models"),
-        ({"colour": "red"}, "protocol.colour: unknown key"),
+        ({"images": {"group": 3}}, Code.UNKNOWN_NAME, r"protocol\.images: .*'group'; .*target, attribute"),
+        ({"steps": 0}, Code.OUT_OF_RANGE, "protocol.steps"),
+        ({"models": []}, Code.TOO_FEW, "protocol.models"),
+        ({"colour": "red"}, Code.UNKNOWN_NAME, "protocol.colour: unknown key"),
     ],
 )
-def test_a_protocol_that_does_not_fit_its_suite(change, said):
-    with pytest.raises(SuiteError, match=said):
+def test_a_protocol_that_does_not_fit_its_suite(change, code, said):
+    with raises(SuiteError, code=code, match=said):
         suite(**change)
 
 
 def test_text_targets_are_of_a_leaning_study_only():
     asked = load_suite("t2iat/career-family").model_dump()
     asked["protocol"] |= {"text_targets": "prompt"}
-    with pytest.raises(SuiteError, match=r"protocol.text_targets: a study 't2iat' has no such key"):
+    with raises(SuiteError, code=Code.UNSUPPORTED, match=r"protocol\.text_targets: .*'t2iat'"):
         suite_from_mapping(asked, source="mine.yaml")
 
 

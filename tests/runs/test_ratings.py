@@ -128,7 +128,7 @@ def test_a_missing_answer_is_none_and_is_told(run, tmp_path, written):
     found = import_ratings(run, rated_of(run), write_csv(tmp_path / "gaps.csv", gaps))
     assert (found.ratings, found.missing) == (len(without), len(rows) - len(without))
     assert written.strip() not in found.answers
-    with pytest.raises(RatingsError, match="every answer is missing"):
+    with raises(RatingsError, code=Code.TOO_FEW, match="every answer is missing"):
         import_ratings(run, rated_of(run), write_csv(tmp_path / "no.csv", [[*row[:2], written] for row in rows]))
 
 
@@ -159,17 +159,17 @@ def test_mturk_and_label_studio_say_the_same(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("head", "row", "said"),
+    ("head", "row", "code", "said"),
     [
-        (("item", "rater", "answer"), ("nothing", "r", "men"), "line 2: 'nothing' is no item"),
-        (("item", "who", "answer"), ("x", "r", "men"), "no column for the rater; found item, who, answer"),
-        (("item", "rater", "answer"), ("ITEM", "", "men"), "line 2: the rater is empty"),
-        (("item", "rater", "answer"), ("ITEM", "r", "yes"), "answers: found yes, expected"),
+        (("item", "rater", "answer"), ("nothing", "r", "men"), Code.UNKNOWN_NAME, "line 2: 'nothing' is no item"),
+        (("item", "who", "answer"), ("x", "r", "men"), Code.MISSING, "rater; found item, who, answer"),
+        (("item", "rater", "answer"), ("ITEM", "", "men"), Code.MISSING, "line 2: the rater is empty"),
+        (("item", "rater", "answer"), ("ITEM", "r", "yes"), Code.UNKNOWN_NAME, "answers: found yes, expected"),
     ],
 )
-def test_a_table_that_cannot_be_used_is_refused_and_leaves_nothing(run, tmp_path, head, row, said):
+def test_a_table_that_cannot_be_used_is_refused_and_leaves_nothing(run, tmp_path, head, row, code, said):
     row = [targets(run).id.iloc[0] if cell == "ITEM" else cell for cell in row]
-    with pytest.raises(RatingsError, match=said):
+    with raises(RatingsError, code=code, match=said):
         import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", [row], head))
     assert ratings_of(run).empty
 
@@ -205,7 +205,7 @@ def test_a_file_without_end_is_not_read(run, tmp_path):
     file = tmp_path / "r.csv"
     with file.open("wb") as stream:
         stream.truncate(3_000_000_000)
-    with pytest.raises(RatingsError, match="more than 100,000,000 bytes"):
+    with raises(RatingsError, code=Code.TOO_MANY, match="100,000,000 bytes"):
         import_ratings(run, rated_of(run), file)
 
 
@@ -242,7 +242,9 @@ def test_a_changed_part_is_refused(run, tmp_path):
 def test_images_that_were_drawn_from_nothing_are_refused(run, size):
     rows = [{"item": run.plan[0].id, "rater": "r", "answer": "woman", "stratum": "\x1b[31mx", "stratum_size": size}]
     add_ratings(run, "task", rows)
-    with pytest.raises(RunCorruptError, match=r"ratings/part-00000.parquet: .*'stratum_size' is below 1 for") as said:
+    with raises(
+        RunCorruptError, code=Code.CORRUPT, match=r"ratings/part-00000\.parquet: .*'stratum_size' is below 1"
+    ) as said:
         human_study(run, rated_of(run), run.scores)
     assert str(said.value).isprintable()
 
@@ -349,7 +351,7 @@ def test_a_part_of_an_earlier_version_is_told_by_its_raters_names(run):
     run.write_scores(pd.concat([run.scores, pooled_rows], ignore_index=True), run.curves)
     assert "counted simulated raters among them" in mixed_raters(run)
     assert mixed_raters(run) in report_input(run).damage
-    with pytest.raises(RunNotFoundError, match="counted simulated raters"):
+    with raises(RunNotFoundError, code=Code.NOT_FOUND, match="counted simulated raters"):
         _require_scores_of_now(run)
     rescore(run, rated_of(run))
     assert not mixed_raters(run)
@@ -461,7 +463,7 @@ def test_a_row_of_several_options_or_questions_and_a_form_are_named(run, tmp_pat
     assert "'answer' is there twice" in said(("item", "rater", "answer", "answer"), item, "r", "man", "woman")
     assert "more values than columns" in said(("item", "rater", "answer"), item, "r", "man", "x")
     (tmp_path / "open.csv").write_text(f'item,rater,answer\n{item},r,"man\n{item},s,woman\n')
-    with pytest.raises(RatingsError, match="not CSV: unexpected end of data"):
+    with raises(RatingsError, code=Code.MALFORMED, match="not CSV: unexpected end of data"):
         read_ratings(tmp_path / "open.csv")
 
 
@@ -479,7 +481,7 @@ def test_answers_in_a_column_of_mturk_in_json_and_in_several_controls_are_read(r
     (tmp_path / "s.json").write_text(json.dumps(tasks))
     for found in (mturk, read_ratings(tmp_path / "r.json"), read_ratings(tmp_path / "r.jsonl")):
         assert [(e.item, e.rater, e.answer) for e in found] == [(e.item, e.rater, e.answer) for e in whole]
-    with pytest.raises(RatingsError, match="task 1: found choices of age, g; say which: --answer-column NAME"):
+    with raises(RatingsError, code=Code.CONFLICT, match="task 1: .*age, g; .*--answer-column NAME"):
         read_ratings(tmp_path / "s.json")
     assert {each.answer for each in read_ratings(tmp_path / "s.json", {"answer": "g"})} == {"men"}
 
@@ -493,7 +495,7 @@ def test_ratings_are_read_as_spreadsheets_save_them(run, tmp_path):
         (tmp_path / f"{name}.csv").write_bytes(content)
         assert len(read_ratings(tmp_path / f"{name}.csv")) == len(rows) - 1
     (tmp_path / "book.csv").write_bytes(b"PK\x03\x04")
-    with pytest.raises(RatingsError, match="it is an Excel workbook or another archive; save the table as CSV"):
+    with raises(RatingsError, code=Code.NOT_TEXT, match="save the table as CSV"):
         read_ratings(tmp_path / "book.csv")
 
 
@@ -537,18 +539,18 @@ def test_pairs_become_strengths_and_a_section_and_are_taken_in_again(run, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "code", "said"),
     [
-        (("ONE", "OTHER", "me", "better"), r"line 2, answer: found 'better', expected left, right or tie"),
-        (("ONE", "ONE", "me", "left"), r"line 2: left and right are the same picture"),
-        (("ONE", "CONCEPT", "me", "left"), r"line 2, right: found the concept .*, expected one picture"),
-        (("ONE", "gone.png", "me", "left"), r"line 2: 'gone.png' is no item of"),
-        (("ONE", "", "me", "left"), r"line 2: the right is empty; expected one in every row"),
+        (("ONE", "OTHER", "me", "better"), Code.UNKNOWN_NAME, "line 2, answer: found 'better'"),
+        (("ONE", "ONE", "me", "left"), Code.DUPLICATE, "line 2: .*the same picture"),
+        (("ONE", "CONCEPT", "me", "left"), Code.TOO_MANY, "line 2, right: .*one picture"),
+        (("ONE", "gone.png", "me", "left"), Code.UNKNOWN_NAME, r"line 2: 'gone.png' is no item of"),
+        (("ONE", "", "me", "left"), Code.MISSING, "line 2: the right is empty"),
     ],
 )
-def test_a_pair_that_cannot_be_used_is_refused_and_leaves_nothing(run, tmp_path, row, said):
+def test_a_pair_that_cannot_be_used_is_refused_and_leaves_nothing(run, tmp_path, row, code, said):
     names = {"ONE": targets(run).id.iloc[0], "OTHER": targets(run).id.iloc[1], "CONCEPT": targets(run).concept.iloc[0]}
     file = write_csv(tmp_path / "pairs.csv", [[names.get(each, each) for each in row]], PAIR_HEAD[:4])
-    with pytest.raises(RatingsError, match=said):
+    with raises(RatingsError, code=code, match=said):
         import_ratings(run, rated_of(run), file)
     assert ratings_of(run).empty

@@ -6,12 +6,13 @@ from collections import Counter
 import pytest
 
 import clinometer as cm
-from clinometer.errors import RunCorruptError
+from clinometer.errors import Code, RunCorruptError
 from clinometer.runs.backends import INVENTORIES
 from clinometer.runs.leases import hold
 from clinometer.runs.run import Run
 from clinometer.runs.storage import Directory
 from tests import quick
+from tests.raising import raises
 from tests.runs.s3_server import bucket
 from tests.toys import Eye, Painter, toy_suite
 
@@ -141,7 +142,7 @@ def test_a_file_that_is_gone_since_the_listing_is_missed(run):
     with run.directory.listed_once():
         assert run.drawn.has(0)
         Directory(run.url).remove("samples/part-00000.parquet")
-        with pytest.raises(RunCorruptError, match="it was written and is missing"):
+        with raises(RunCorruptError, code=Code.CORRUPT, match="it was written and is missing"):
             run.drawn.read(0)
 
 

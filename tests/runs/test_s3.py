@@ -17,12 +17,13 @@ import pytest
 
 import clinometer as cm
 from clinometer.api import verify_run
-from clinometer.errors import RunLockedError, RunStorageError
+from clinometer.errors import Code, RunLockedError, RunStorageError
 from clinometer.pipeline.results import write_report
 from clinometer.runs.leases import Lease
 from clinometer.runs.storage import Directory
 from clinometer.web.runs_index import RunsIndex
 from tests import quick
+from tests.raising import raises
 from tests.runs.s3_server import KEY, SECRET, bucket
 from tests.toys import Eye, Painter, toy_suite
 from tests.web.serving import client, pictures
@@ -164,7 +165,7 @@ def test_a_store_that_never_answers_is_told_in_a_line_and_nothing_is_half_writte
     directory = Directory("s3://bucket/dead")
     directory.write_bytes("x", b"old")
     store.fault = lambda method, path, number: "drop" if method == "PUT" else ""
-    with pytest.raises(RunStorageError, match=r"x: .*give the same command again") as said:
+    with raises(RunStorageError, code=Code.STORAGE, match=r"x: .*give the same command again") as said:
         directory.write_bytes("x", b"new")
     assert "\n" not in str(said.value)
     assert SECRET not in str(said.value)
@@ -172,7 +173,7 @@ def test_a_store_that_never_answers_is_told_in_a_line_and_nothing_is_half_writte
     assert directory.read_bytes("x") == b"old"
     directory.write_table("part.parquet", pa.table({"x": [1]}))
     store.fault = lambda method, path, number: "drop" if method == "GET" else ""
-    with pytest.raises(RunStorageError, match="the store does not answer") as said:
+    with raises(RunStorageError, code=Code.STORAGE, match="the store does not answer") as said:
         directory.read_table("part.parquet")
     assert "Delete" not in str(said.value)  # nothing is known against the file
 
@@ -241,7 +242,7 @@ def test_what_another_process_writes_is_seen_at_once(store):
 def test_a_second_driver_is_told(store):
     with Directory("s3://bucket/driven").locked():
         said = f"another process is working on this run .process {os.getpid()} on "
-        with pytest.raises(RunLockedError, match=said):
+        with raises(RunLockedError, code=Code.LOCKED, match=said):
             quick.audit(Painter(), SUITE, "s3://bucket/driven", encoder=Eye())
         lease = Lease(Directory("s3://bucket/driven"), "driver")
         with pytest.raises(RunLockedError):
@@ -269,7 +270,7 @@ def test_without_credentials_it_is_said_in_a_line(store, monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     s3fs.S3FileSystem.clear_instance_cache()
     try:
-        with pytest.raises(RunStorageError, match=r"credentials") as said:
+        with raises(RunStorageError, code=Code.STORAGE, match=r"credentials") as said:
             quick.audit(Painter(), SUITE, "s3://bucket/none", encoder=Eye())
         assert "\n" not in str(said.value)
     finally:
@@ -277,7 +278,7 @@ def test_without_credentials_it_is_said_in_a_line(store, monkeypatch, tmp_path):
 
 
 def test_a_bucket_that_is_not_there_is_named_and_not_made(store):
-    with pytest.raises(RunStorageError, match=r"mistyped/run.*cannot be written"):
+    with raises(RunStorageError, code=Code.STORAGE, match=r"mistyped/run.*cannot be written"):
         quick.audit(Painter(), SUITE, "s3://mistyped/run", encoder=Eye())
     fs = Directory("s3://bucket/x").fs
     assert [name for name in fs.ls("") if "mistyped" in name] == []

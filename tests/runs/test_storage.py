@@ -35,7 +35,7 @@ def test_a_file_reads_back(tmp_path):
 @pytest.mark.parametrize("resamples", [[1], "9", -1, 10**18])
 def test_a_record_of_resamples_that_nobody_can_ask_for_is_refused(resamples):
     said = new_record(toy_suite(), Painter().card, seed=0, origin="generated", options={"resamples": resamples})
-    with pytest.raises(RunCorruptError, match=r"^run\.json: options\.resamples: expected [^\n]+$"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"^run\.json: options\.resamples: expected [^\n]+$"):
         require_whole(said, "run.json")
 
 
@@ -67,7 +67,7 @@ def test_a_file_too_large_for_the_disk_leaves_what_was_there(tmp_path):
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
-        with pytest.raises(RunStorageError, match=r"x: cannot be written.*give the same command again"):
+        with raises(RunStorageError, code=Code.STORAGE, match=r"x: .*give the same command again"):
             directory.write_bytes("x", b"new" * 1000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -111,7 +111,7 @@ def test_a_table_is_read_in_the_thread_that_asks_for_it(tmp_path, monkeypatch):
 @pytest.mark.parametrize("damage", [b"", b"PAR1", b"no parquet at all, but long enough to have a footer"])
 def test_a_damaged_table_is_named_with_the_way_out(tmp_path, damage):
     (tmp_path / "part.parquet").write_bytes(damage)
-    with pytest.raises(RunCorruptError, match=r"part.parquet: cannot be read.*Delete the file"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"part.parquet: cannot be read.*Delete the file"):
         Directory(tmp_path).read_table("part.parquet")
 
 
@@ -122,37 +122,39 @@ def test_a_byte_that_has_changed_is_noticed(tmp_path, place):
     content = bytearray((tmp_path / "part.parquet").read_bytes())
     content[int(place * len(content))] ^= 1
     (tmp_path / "part.parquet").write_bytes(content)
-    with pytest.raises(RunCorruptError, match=r"part.parquet: (cannot be read|it is not what was).*Delete the file"):
+    with raises(
+        RunCorruptError, code=Code.CORRUPT, match=r"part.parquet: (cannot be read|it is not what was).*Delete the file"
+    ):
         directory.read_table("part.parquet")
 
 
 def test_damaged_json_is_named(tmp_path):
     (tmp_path / "run.json").write_text("{")
-    with pytest.raises(RunCorruptError, match=r"run.json: not JSON"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"run\.json: not JSON"):
         Directory(tmp_path).read_json("run.json")
     (tmp_path / "run.json").write_text("[" * 5000 + "]" * 5000)
-    with pytest.raises(RunCorruptError, match=r"run.json: not JSON that clinometer wrote \(nested too deeply\)"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"run\.json: .*\(nested too deeply\)"):
         Directory(tmp_path).read_json("run.json")
     (tmp_path / "run.json").write_text("9" * 6000)
-    with pytest.raises(RunCorruptError, match=r"run.json: not JSON \(Exceeds the limit"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"run\.json: .*\(Exceeds the limit"):
         Directory(tmp_path).read_json("run.json")
     for content, found in (("null", "NoneType"), ("[[1, 2]]", "list")):
         (tmp_path / "run.json").write_text(content)
-        with pytest.raises(RunCorruptError, match=f"run.json: found {found}, expected a mapping"):
+        with raises(RunCorruptError, code=Code.CORRUPT, match=f"run.json: found {found}, expected a mapping"):
             Directory(tmp_path).read_json("run.json")
 
 
 @pytest.mark.parametrize("url", ["zip://a::b", "zip://", "ftp://nowhere.invalid/run"])
 def test_a_url_that_leads_nowhere_is_named(tmp_path, monkeypatch, url):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(RunStorageError, match=f"^{url}: cannot be opened .*; fix the URL, or give a path"):
+    with raises(RunStorageError, code=Code.UNREADABLE, match=f"^{url}: .*; fix the URL, or give a path"):
         Directory(url)
 
 
 @pytest.mark.parametrize("place", ["loop", "x" * 5000, "x\0y"])
 def test_a_place_that_is_none_is_named(tmp_path, place):
     (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(RunCorruptError, match=r"run.json: cannot be read: .*fix that"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"run.json: cannot be read: .*fix that"):
         Run(f"{tmp_path}/{place}")
 
 
@@ -200,7 +202,7 @@ def test_a_second_process_is_told_who_holds_the_directory(tmp_path):
     process.start()
     try:
         assert held.wait(600)
-        with pytest.raises(RunLockedError, match=f"process {process.pid} on "), Directory(tmp_path).locked():
+        with raises(RunLockedError, code=Code.LOCKED, match=f"process {process.pid} on "), Directory(tmp_path).locked():
             pass
     finally:
         release.set()
@@ -214,7 +216,10 @@ def test_a_place_where_no_directory_can_be_is_named(tmp_path, place):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "dangling").symlink_to("nowhere")
     directory = Directory(tmp_path / place)
-    with pytest.raises(RunStorageError, match=f"{place}: cannot be written: .*another --out"), directory.locked():
+    with (
+        raises(RunStorageError, code=Code.STORAGE, match=f"{place}: cannot be written: .*another --out"),
+        directory.locked(),
+    ):
         pass
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -259,7 +264,7 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch
     monkeypatch.setattr(directory.fs, "open", refuse)
     monkeypatch.setattr(directory.fs, "cat_file", refuse)
     for read in (lambda: directory.read_table("part.parquet"), lambda: directory.read_json("run.json")):
-        with pytest.raises(RunCorruptError, match=r"cannot be read: Permission denied; fix that") as said:
+        with raises(RunCorruptError, code=Code.CORRUPT, match=r"cannot be read: Permission denied; fix that") as said:
             read()
         assert "Delete" not in str(said.value)
 
@@ -296,9 +301,13 @@ def test_what_may_not_be_seen_is_not_taken_for_missing(closed):
     with unprivileged():
         for look in (lambda: closed.exists("hidden/part.parquet"), lambda: closed.names("hidden", ".parquet"),
                      Directory(closed.path("hidden")).contents):  # fmt: skip
-            with pytest.raises(RunCorruptError, match=r"/hidden.*: cannot be read: Permission denied; fix that"):
+            with raises(
+                RunCorruptError, code=Code.CORRUPT, match=r"/hidden.*: cannot be read: Permission denied; fix that"
+            ):
                 look()
-        with pytest.raises(RunStorageError, match=r"/fixed/part.parquet: cannot be removed: Permission denied; fix"):
+        with raises(
+            RunStorageError, code=Code.STORAGE, match=r"/fixed/part.parquet: cannot be removed: Permission denied; fix"
+        ):
             closed.remove("fixed/part.parquet")
     assert closed.exists("fixed/part.parquet")
     closed.remove("nothing")
@@ -308,7 +317,7 @@ def test_what_may_not_be_seen_is_not_taken_for_missing(closed):
 def test_a_damaged_plan_is_not_to_be_deleted(tmp_path):
     run = create_run(tmp_path, new_record(toy_suite(), Painter().card, seed=0, origin="generated"), [])
     run.directory.write_bytes("plan.parquet", b"")
-    with pytest.raises(RunCorruptError, match=r"plan.parquet: it carries no checksum.*Restore it, or start a new"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"plan\.parquet: .*no checksum.*Restore it, or start a new"):
         _ = Run(tmp_path).plan
 
 
@@ -317,11 +326,11 @@ def test_a_page_larger_than_the_limit_is_not_read_to_its_end(tmp_path, monkeypat
     monkeypatch.setattr(files, "_BLOCK", 600)
     for name in ("page.html", "table.parquet"):
         (tmp_path / name).write_bytes(bytes(5_000))
-    with pytest.raises(RunCorruptError, match=r"page\.html: more than 1,000 bytes, as it was not written"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"page\.html: more than 1,000 bytes"):
         Files(tmp_path).sha256("page.html")
     assert Files(tmp_path).sha256("table.parquet") == hashlib.sha256(bytes(5_000)).hexdigest()
 
 
 def test_a_path_with_a_nul_is_a_line():
-    with pytest.raises(RunStorageError, match="a path holds no NUL"):
+    with raises(RunStorageError, code=Code.STORAGE, match="NUL"):
         Files("a").write_bytes("b\0c", b"")

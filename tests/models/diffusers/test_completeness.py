@@ -33,7 +33,7 @@ def test_a_text_encoder_that_lacks_weights_is_refused(stable_diffusion, tmp_path
     """transformers drew them again at every start: a run that was resumed went on with another model."""
     path = copied(stable_diffusion, tmp_path)
     missing = without_weights(path / "text_encoder" / "model.safetensors", "layers.1.mlp")
-    with pytest.raises(ModelError, match=rf"tiny-sd/text_encoder: it lacks weights \({missing[0]} and 3 more\); down"):
+    with raises(ModelError, code=Code.INCOMPLETE, match=rf"tiny-sd/text_encoder: .*\({missing[0]} and 3 more\)"):
         load_generator(str(path))
     assert load_generator(str(stable_diffusion)).card.name == "tiny-sd"  # loading is as it was
 
@@ -42,7 +42,7 @@ def test_a_third_text_encoder_that_lacks_weights_is_refused(tmp_path):
     tiny_sd3(t5_width=32).save_pretrained(tmp_path)
     assert load_generator(str(tmp_path)).card.family == "diffusers/StableDiffusion3Pipeline"  # tied weights are none
     without_weights(tmp_path / "text_encoder_3" / "model.safetensors", "block.1.layer.0.SelfAttention.q")
-    with pytest.raises(ModelError, match=r"/text_encoder_3: it lacks weights \(\S+SelfAttention.q.weight\)"):
+    with raises(ModelError, code=Code.INCOMPLETE, match=r"/text_encoder_3: .*\(\S+SelfAttention\.q\.weight\)"):
         load_generator(str(tmp_path))
 
 
@@ -56,7 +56,7 @@ def test_a_tokenizer_without_its_vocabulary_is_refused(stable_diffusion, tmp_pat
     else:
         shutil.rmtree(path / "tokenizer")
         message = r"tiny-sd: model_index.json names tokenizer, and there is no such folder; download it again"
-    with pytest.raises(ModelError, match=message):
+    with raises(ModelError, code=Code.INCOMPLETE, match=message):
         load_generator(str(path))
 
 
@@ -98,5 +98,5 @@ def test_a_network_that_lacks_weights_is_refused(stable_diffusion, tmp_path, com
     path = copied(stable_diffusion, tmp_path)
     without_weights(path / component / "diffusion_pytorch_model.safetensors", part)
     message = rf"tiny-sd: it lacks weights of {component} \({part}.weight and 1 more\); download it again"
-    with pytest.raises(ModelError, match=message):
+    with raises(ModelError, code=Code.INCOMPLETE, match=message):
         load_generator(str(path))

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from clinometer._torch import torch
-from clinometer.errors import InvalidInputError, ModelError
+from clinometer.errors import Code, InvalidInputError, ModelError
 from clinometer.models import load_generator
 from clinometer.models.diffusers.backbone import record_call
 from clinometer.models.diffusers.classifier import DiffusionClassifier, choose, fractions, noise
@@ -16,6 +16,7 @@ from clinometer.models.protocols import Card
 from clinometer.stats.sequential import Elimination
 from tests.builders import tiny_stable_diffusion
 from tests.models.diffusers.pipelines import FAMILIES
+from tests.raising import raises
 
 LABELS = ["cook", "pilot", "nurse"]
 CARD = Card(kind="generator", name="tiny", family="diffusers")
@@ -334,16 +335,16 @@ def test_no_images():
 
 
 @pytest.mark.parametrize(
-    ("labels", "options", "message"),
+    ("labels", "options", "code", "field", "message"),
     [
-        (["a"], {}, "labels: expected two or more"),
-        (["a", "a"], {}, "labels: expected two or more different ones, found a, a"),
-        (["a", "b"], {"template": "a portrait"}, "template: expected {}"),
-        (["a", "b"], {"trials": 0}, "trials: expected 1 or more"),
+        (["a"], {}, Code.TOO_FEW, "labels", "expected two or more"),
+        (["a", "a"], {}, Code.TOO_FEW, "labels", "found a, a"),
+        (["a", "b"], {"template": "a portrait"}, Code.MALFORMED, "template", "expected {}"),
+        (["a", "b"], {"trials": 0}, Code.OUT_OF_RANGE, "trials", "expected 1 or more"),
     ],
 )
-def test_settings_that_do_not_fit(labels, options, message):
-    with pytest.raises(InvalidInputError, match=message):
+def test_settings_that_do_not_fit(labels, options, code, field, message):
+    with raises(InvalidInputError, code=code, field=field, match=message):
         DiffusionClassifier(Known({}), labels, **options)
 
 
@@ -354,7 +355,7 @@ def test_a_pipeline_without_a_schedule_that_can_be_scored(stable_diffusion):
     generator = load(str(stable_diffusion), scheduler="EulerDiscreteScheduler")
     assert generator.denoiser().noising.prediction == "epsilon"
     generator.pipeline.scheduler = __import__("diffusers").EDMEulerScheduler()
-    with pytest.raises(ModelError, match="cannot be scored"):
+    with raises(ModelError, code=Code.UNSUPPORTED, match="cannot be scored"):
         generator.denoiser()
 
 
@@ -363,7 +364,7 @@ def test_a_pipeline_without_a_network(pipelines):
         scheduler = pipelines["epsilon"].scheduler
         dtype = torch.float32
 
-    with pytest.raises(ModelError, match="has no denoising network"):
+    with raises(ModelError, code=Code.UNSUPPORTED, match="has no denoising network"):
         DiffusersDenoiser(Bare(), CARD, size=(32, 32), batch_size=1)
 
 
@@ -371,9 +372,9 @@ def test_a_pipeline_that_fails_on_a_prompt(pipelines, monkeypatch):
     denoiser = denoiser_of(pipelines, "sd3")
     latents = denoiser.encode_images(pictures(1))
     monkeypatch.setattr(pipelines["sd3"], "tokenizer", None)
-    with pytest.raises(ModelError, match="cannot be started on a prompt"):
+    with raises(ModelError, code=Code.UNSUPPORTED, match="cannot be started on a prompt"):
         denoiser_of(pipelines, "sd3")
-    with pytest.raises(ModelError, match="cannot be started on a prompt"):
+    with raises(ModelError, code=Code.UNSUPPORTED, match="cannot be started on a prompt"):
         denoiser.errors(latents, torch.tensor([10.0]), latents, ["a cook"])
 
 
@@ -382,7 +383,7 @@ def test_latents_of_an_unknown_layout(pipelines, monkeypatch):
     latents = denoiser.encode_images(pictures(1))
     denoiser.errors(latents, torch.tensor([10.0]), latents, ["a cook"])
     monkeypatch.setattr(type(pipelines["flux"]), "_pack_latents", staticmethod(lambda latents, *_: latents))
-    with pytest.raises(ModelError, match="how one becomes the other is not known"):
+    with raises(ModelError, code=Code.UNSUPPORTED, match="how one becomes the other"):
         denoiser.errors(latents, torch.tensor([10.0]), latents, ["a cook"])
 
 

@@ -25,14 +25,14 @@ from tests.raising import raises
 
 def test_a_pipeline_that_gives_no_images_is_refused_before_it_draws(tmp_path):
     tiny_kandinsky_prior().save_pretrained(tmp_path / "prior")
-    with pytest.raises(ModelError, match=r"KandinskyV22PriorPipeline gives image_embeds, .* and no images"):
+    with raises(ModelError, code=Code.UNSUPPORTED, match="KandinskyV22PriorPipeline gives image_embeds"):
         load(str(tmp_path / "prior"))
 
 
 def test_a_pipeline_with_a_control_image_is_refused_before_it_draws(tmp_path):
     parts = {name: each for name, each in tiny_flux().components.items() if each is not None}
     diffusers.FluxControlPipeline(**parts).save_pretrained(tmp_path / "control")
-    with pytest.raises(ModelError, match="FluxControlPipeline needs more than a prompt"):
+    with raises(ModelError, code=Code.UNSUPPORTED, match="FluxControlPipeline needs more"):
         load(str(tmp_path / "control"))
 
 
@@ -123,7 +123,7 @@ def test_a_guidance_that_is_no_input_of_the_network_is_refused(families, tmp_pat
 
 @pytest.mark.parametrize("scale", [-1.0, float("inf"), float("nan")])
 def test_a_guidance_that_is_no_number_is_refused(families, scale):
-    with pytest.raises(ModelError, match=r"guidance_scale: found .*, expected a number from 0 up"):
+    with raises(ModelError, code=Code.OUT_OF_RANGE, match="guidance_scale: found"):
         opened(families, "sd-1", guidance_scale=scale)
 
 
@@ -150,7 +150,7 @@ def test_a_checker_that_is_put_off_need_not_load(families, tmp_path):
     index["safety_checker"] = ["deepfloyd_if", "IFSafetyChecker"]
     (path / "model_index.json").write_text(json.dumps(index))
     (path / "safety_checker").mkdir()
-    with pytest.raises(ModelError, match="diffusers cannot load it"):
+    with raises(ModelError, code=Code.UNREADABLE, match="diffusers cannot load it"):
         load(str(path))
     assert load(str(path), safety_checker="off").card.settings["safety_checker"] is False
 

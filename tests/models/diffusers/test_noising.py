@@ -4,8 +4,9 @@ import diffusers
 import pytest
 
 from clinometer._torch import torch
-from clinometer.errors import ModelError
+from clinometer.errors import Code, ModelError
 from clinometer.models.diffusers.denoiser import noising_of
+from tests.raising import raises
 
 DISCRETE = ("epsilon", "v_prediction", "sample")
 
@@ -115,5 +116,5 @@ def test_flow_matching_by_a_general_solver():
 
 @pytest.mark.parametrize("kind", [diffusers.EDMEulerScheduler, diffusers.CMStochasticIterativeScheduler])
 def test_other_schedules_are_refused(kind):
-    with pytest.raises(ModelError, match="cannot be scored; expected epsilon"):
+    with raises(ModelError, code=Code.UNSUPPORTED, match="expected epsilon"):
         noising_of(kind())

@@ -9,12 +9,13 @@ from diffusers.loaders.single_file_utils import convert_flux_transformer_checkpo
 from safetensors.torch import save_file
 
 from clinometer._torch import torch
-from clinometer.errors import ModelError
+from clinometer.errors import Code, ModelError
 from clinometer.models import GenerationRequest, load_generator
 from tests.builders import tiny_stable_diffusion
 from tests.models.diffusers.checkpoints import single_sd2_file, single_sdxl_file
 from tests.models.diffusers.pipelines import tiny_flux, tiny_sd3, tiny_sdxl
 from tests.models.readers.transformer_checkpoints import single_flux_file, single_sd3_file
+from tests.raising import raises
 
 REQUESTS = [GenerationRequest("a", "a cook", 1), GenerationRequest("b", "an old nurse", 2)]
 FLUX_WIDTH = 3072
@@ -92,7 +93,7 @@ def test_flux_comes_alone_and_takes_the_rest_from_its_configuration(tmp_path, na
     drawn = draw(file, model_config=str(whole))
     assert_same(drawn, draw(whole), "FluxPipeline")
     assert drawn[0].notes["configuration"] == "whole"
-    with pytest.raises(ModelError, match=r"flux1-tiny.safetensors: .*tiny.*model-config"):
+    with raises(ModelError, code=Code.MISMATCH, match=r"flux1-tiny.safetensors: .*tiny.*model-config"):
         load_generator(str(file), model_config=str(configuration))
 
 
@@ -100,7 +101,7 @@ def test_a_flux_of_another_width_is_refused_by_name(tmp_path):
     pipeline = tiny_flux()
     whole, _ = saved(pipeline, tmp_path)
     file = single_flux_file(pipeline, tmp_path / "narrow.safetensors")
-    with pytest.raises(ModelError, match=r"narrow.safetensors: it does not fit the configuration whole: "):
+    with raises(ModelError, code=Code.MISMATCH, match=r"narrow\.safetensors: .*configuration whole: "):
         load_generator(str(file), model_config=str(whole))
 
 
@@ -133,5 +134,5 @@ def test_offline_without_a_configuration_the_right_one_is_named(marks, repositor
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     weights = {"model.diffusion_model.out.0.bias": (1,)} if repository.endswith("base-1.0") else {}
     save_file({name: torch.zeros(shape) for name, shape in (marks | weights).items()}, tmp_path / "model.safetensors")
-    with pytest.raises(ModelError, match=rf"weights alone.*{repository}.*--model-config"):
+    with raises(ModelError, code=Code.INCOMPLETE, match=rf"weights alone.*{repository}.*--model-config"):
         load_generator(str(tmp_path / "model.safetensors"), offline=True)
