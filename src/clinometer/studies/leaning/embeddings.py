@@ -78,7 +78,7 @@ def _lost(run: Run, seeds: Collection[int] | None = None) -> list[tuple[str, str
 def missing_pictures(
     runs: tuple[Run, Run], suite: LeaningSuite, encoders: Sequence[str], keep: Collection[int] | None
 ) -> MissingPictures | None:
-    """Find what two runs were both asked for and did not both draw; with ``keep``, those with these seeds are pairs."""
+    """Find the images that two runs should share and do not; with ``keep``, images with these seeds are pairs."""
     both = None if keep is None else set.intersection(*(set(run.plan.column("seed").to_pylist()) for run in runs))
     lost = [_lost(run, both) for run in runs]
     if not any(lost):
@@ -135,9 +135,9 @@ def embeddings_of_two(runs: tuple[Run, Run], encoders: Sequence[str], keep: Coll
 def lazy_embeddings(
     run: Run, suite: LeaningSuite, encoders: Sequence[str], sizes: Sequence[int]
 ) -> list[EncoderEmbeddings]:
-    """Read those of some encoders; of targets, each with so many images, vectors are read when they are asked for.
+    """Read some encoders' embeddings, the vectors of targets only when needed; ``sizes`` counts each target's images.
 
-    Of groups alone are the parts read that hold an image of one.
+    Only parts with an image of a group are read at once.
     """
     repeats, group_parts = run.drawn.repeats(), dict[int, None]()
     left_out = {*repeats, *run.left_out()}
@@ -202,14 +202,14 @@ class TargetVectors:
 
 
 def target_sizes(run: Run, suite: LeaningSuite, repeats: Collection[str] = ()) -> tuple[int, ...]:
-    """Count each target's images by what became of the samples, without those of ``repeats`` (ids)."""
+    """Count each target's finished images, without those of ``repeats`` (ids)."""
     rows, without = run.drawn.each(["id", "concept", "status"]), {*repeats, *run.left_out()}
     counts = Counter(concept for key, concept, status in rows if status == "ok" and key not in without)
     return tuple(counts[target.name] for target in suite.targets)
 
 
 def drawn_counts(run: Run, suite: LeaningSuite, repeats: Mapping[str, str]) -> tuple[np.ndarray, ...] | None:
-    """Count how often each image of each target was drawn, in the plan's order; None where each was drawn once."""
+    """Count how often each image of each target was drawn, in the plan's order; None if each was drawn once."""
     if not repeats:
         return None
     extra, without = Counter(repeats.values()), {*repeats, *run.left_out()}
@@ -251,7 +251,7 @@ def names_of_copies(run: Run, suite: LeaningSuite, embeddings: EncoderEmbeddings
 def drawn_batches(
     run: Run, suite: LeaningSuite, repeats: Collection[str], keep: Collection[int] | None = None
 ) -> tuple[np.ndarray, ...] | None:
-    """Number what each image of each target came from, in the plan's order; None where nobody knows.
+    """Number the batch of each image of each target, in the plan's order; None if batches are not known.
 
     That is known where samples have a batch, and two of a target have the same; of these an image without one came by
     itself. What a model draws from seeds has none, and is independent. Finished images without batches may be anything,
@@ -276,7 +276,7 @@ NAMED_AT_MOST: Final = 20
 
 
 class _Row(NamedTuple):
-    """What tells whose image a vector is."""
+    """The sample that a vector belongs to."""
 
     id: str
     seed: int
@@ -292,7 +292,7 @@ def _read_parts(
     width: int = 0,
     left_out: Collection[str] = (),
 ) -> Iterator[tuple[int, list[_Row], Mapping[str, np.ndarray]]]:
-    """Yield each part, its images that have a vector and are not of ``left_out``, and the vectors."""
+    """Yield each part, its images that have a vector and are not in ``left_out``, and the vectors."""
     for part, vectors in run.vectors.each_part(encoder, parts, width):
         run.vectors.require(encoder, vectors, [part])
         rows = (_Row(*cells) for cells in run.parts[part].rows(*_Row._fields))
@@ -573,7 +573,7 @@ def _own_encoders(generator: Generator) -> Iterator[OwnTextEncoder]:
 
 
 def _has_texts(run: Run, name: str) -> bool:
-    """Return whether they are there, and recorded: a killed command may not have recorded what a worker wrote."""
+    """Return whether they exist and are recorded: a killed command may not have recorded what a worker wrote."""
     return run.vectors.has_texts(name) and name in run.own_encoder_cards
 
 

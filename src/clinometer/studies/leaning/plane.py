@@ -227,18 +227,16 @@ def _words(view: LeaningView, places: dict[str, tuple[float, float]], concepts: 
         f"{view.label(group)} at similarity {wording.number(x)}, MCAS {wording.signed(y)}"
         for group, (x, y) in places.items()
     ]
+    middle = ""
+    if (fair := fair_place(view)) is not None:
+        at = f"{wording.number(fair[0])}, MCAS {wording.signed(fair[1])}"
+        middle = f"Equal parts of the groups' own pictures lie at {at}. "
     return (
         f"Similarity to {view.label_third} across, MCAS up. {wording.count(concepts, 'concept')}; "
         "the paper's point of no leaning is at similarity 0.33, MCAS 0. "
-        + _of_fair(fair_place(view))
+        + middle
         + ("The groups' own places: " + "; ".join(phrases) + "." if phrases else "")
     )
-
-
-def _of_fair(fair: tuple[float, float] | None) -> str:
-    if fair is None:
-        return ""
-    return f"Equal parts of the groups' own pictures lie at {wording.number(fair[0])}, MCAS {wording.signed(fair[1])}. "
 
 
 def profile_figure(view: LeaningView) -> Figure | None:

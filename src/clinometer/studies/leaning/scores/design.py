@@ -142,7 +142,7 @@ TwoRuns = tuple[Sequence[EncoderEmbeddings], Sequence[EncoderEmbeddings]]
 
 @dataclass(frozen=True)
 class Layout:
-    """How many items there are of what, which all encoders of a study share.
+    """The numbers of images, words and prompts, which all encoders of a study share.
 
     Attribute images stand in one long row, group by group and prompt by prompt, and so do the words. ``target_copies``
     and ``target_batches`` are those of the embeddings; empty where nobody has looked, and where no batch has two.
@@ -157,13 +157,13 @@ class Layout:
     target_batches: tuple[np.ndarray, ...] = field(default=(), compare=False)
 
     def drawn_shift(self, t: int, scores: np.ndarray) -> float:
-        """Measure how far the mean over a target's images lies from that over different ones: 0 without repeats."""
+        """Return the mean over all of a target's images less that over different ones: 0 without repeats."""
         if not self.repeated(t) or not len(scores):
             return 0.0
         return float(np.average(scores, weights=self.target_copies[t]) - scores.mean())
 
     def repeated(self, t: int) -> int:
-        """Count the pictures of a target that are another one again, and were not counted."""
+        """Count the repeated pictures of a target, which its size does not count."""
         return int(self.target_copies[t].sum()) - self.target_sizes[t] if self.target_copies else 0
 
     def batches(self, t: int) -> np.ndarray | None:
@@ -175,12 +175,12 @@ class Layout:
         return len(np.unique(self.target_batches[t])) if self.target_batches else 0
 
     def in_units(self, t: int, images: int) -> int:
-        """Count what further images of a target would be in units of chance, if they came in batches as the others."""
+        """Convert further images of a target to units of chance, if they came in batches like the others."""
         batches = self.batch_count(t)
         return ceil(images * batches / self.target_sizes[t]) if batches else images
 
     def units(self, t: int, values: np.ndarray) -> np.ndarray:
-        """Return what is sampled of values of a target's images, (n × …): theirs, or of each batch one."""
+        """Return the values of a target's units of chance from those of its images (n × …): one a batch, if any."""
         return by_batch(values, self.batches(t))
 
     @property
@@ -273,7 +273,7 @@ def _check_layout(embeddings: EncoderEmbeddings, design: Design, targets: bool) 
 
 
 def _check_batches(embeddings: EncoderEmbeddings, design: Design, where: str) -> tuple[np.ndarray, ...]:
-    """Return the batches of all targets; nothing where none has two images."""
+    """Return the batches of all targets; nothing if no batch has two images."""
     batches = embeddings.target_batches or ()
     if batches and len(batches) != len(design.targets):
         raise InvalidInputError.wrong_shape(
@@ -289,7 +289,7 @@ def _check_batches(embeddings: EncoderEmbeddings, design: Design, where: str) ->
 
 
 def check_target(embeddings: EncoderEmbeddings, design: Design, t: int, images: np.ndarray, first: int = 0) -> None:
-    """Check the images of one target from number ``first`` on, that :func:`layout_of` was not to look at.
+    """Check the images of one target, the first of them number ``first``, which :func:`layout_of` did not look at.
 
     Raises as that does.
     """
@@ -316,7 +316,7 @@ def _named_arrays(embeddings: EncoderEmbeddings, design: Design) -> Iterator[tup
 
 
 def _check_array(where: str, array: np.ndarray, first: int = 0) -> bool:
-    """Refuse what no cosine can take; tell whether there is a row at all. ``first`` : the number of its first row."""
+    """Refuse what no cosine can take; return whether there is any row. ``first`` : the number of its first row."""
     if array.ndim != 2:
         raise InvalidInputError.wrong_shape(
             f"{where}: expected embeddings (vectors × dim), found {array.ndim} dimensions"
@@ -354,7 +354,7 @@ def _slices(counts: Sequence[int]) -> tuple[slice, ...]:
 
 
 def wrong_product(axes: Mapping[str, Sequence[str]], cells: Mapping[str, Sequence[str]], groups: Sequence[str]) -> str:
-    """State what is wrong with axes and cells, in one line; empty where the groups are their complete product."""
+    """Explain what is wrong with axes and cells, in one line; empty if the groups are their complete product."""
     if len(axes) < 2 or any(len(levels) < 2 or len(set(levels)) < len(levels) for levels in axes.values()):
         return "axes: expected two or more, each of two or more different levels"
     if set(cells) != set(groups):
@@ -371,7 +371,7 @@ def wrong_product(axes: Mapping[str, Sequence[str]], cells: Mapping[str, Sequenc
 
 @dataclass(frozen=True)
 class ResamplingSettings:
-    """How much is drawn, from which seed; images from ``image_seed`` where it is given.
+    """How much is drawn, and from which seed; images from ``image_seed`` if it is given.
 
     ``store`` makes what replicates wait in: memory, unless a caller has a file for them.
     """
@@ -384,11 +384,11 @@ class ResamplingSettings:
     store: Callable[[], ArrayStore] = InMemory
 
     def rng(self, *names: str) -> np.random.Generator:
-        """Make a generator for one thing that is drawn: its draws depend on nothing else that is drawn."""
+        """Make a random generator for one purpose, so that its draws do not depend on any others."""
         return np.random.default_rng([self.seed, *"\0".join(names).encode()])
 
     def image_rng(self, *names: str) -> np.random.Generator:
-        """Make the generator for what images are resampled by."""
+        """Make the random generator for resampling images."""
         seed = self.seed if self.image_seed is None else self.image_seed
         return replace(self, seed=seed).rng(*names)
 
@@ -396,7 +396,7 @@ class ResamplingSettings:
 def check_settings(
     n_resamples: int, n_permutations: int, seed: int, confidence: float, store: Callable[[], ArrayStore] = InMemory
 ) -> ResamplingSettings:
-    """Check settings before anything is drawn by them.
+    """Check settings before anything is drawn with them.
 
     Raises
     ------
@@ -458,7 +458,7 @@ def pooled_encoders(encoders: Sequence[EncoderEmbeddings]) -> list[int]:
 
 
 def unit_rows(x: np.ndarray) -> np.ndarray:
-    """Scale rows to length 1, also no rows at all; many numbers some rows at a time, as each is copied."""
+    """Scale rows, if any, to length 1; many of them in pieces, since each piece is copied."""
     at_once = max(2**20 // max(x.shape[1], 1), 1)
     if len(x) <= at_once:
         return unit_vectors(x) if len(x) else np.asarray(x, np.float64)
@@ -486,7 +486,7 @@ class LabelPool:
 
     @property
     def mirrored(self) -> bool:
-        """Whether a and b can change places altogether: every stratum has as many units of either."""
+        """Whether a and b can be swapped: every stratum has as many units of one as of the other."""
         return all(2 * self.in_a[self.strata == s].sum() == (self.strata == s).sum() for s in np.unique(self.strata))
 
     def means(self, values: np.ndarray) -> np.ndarray:

@@ -1,13 +1,13 @@
-"""Two runs of one design: by how much the second leans otherwise, in whatever is linear in the mean cosines.
+"""Differences between two runs of one design, second minus first, in whatever is linear in the mean cosines.
 
 ::
 
     Δ_t = w·C_t(second) − w·C_t(first)            w: weights over modalities and groups that sum to 0
 
-Of pairs of images the cosines are subtracted image by image, so the differences are cosines of a study of their own and
-are tested as one, each target by its own variance. Otherwise both runs' variances are added. Along axes interactions
-are products of two readings of an image and not linear; they are not compared. Words and encoders are the same in both
-runs: along axes they are taken as fixed.
+With pairs of images the cosines are subtracted image by image, so the differences are the cosines of a study of their
+own and are tested as one, each target by its own variance. Otherwise both runs' variances are added. Along axes
+interactions are products of two readings of an image and not linear; they are not compared. Words and encoders are the
+same in both runs: along axes they are taken as fixed.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ EstimateTests = MeanTests | BoundedMeans | DifferenceTests
 def make_comparable(
     first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings], design: Design, *, paired: bool
 ) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings], dict[str, list[int]]]:
-    """Count each picture of two runs once, or each pair, and leave out of both what one has no attribute image of.
+    """Count each picture or pair once, and drop from both runs the prompts that one has no attribute image of.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def measured_runs(
     *,
     linear: bool = False,
 ) -> list[Run]:
-    """Measure both runs, each a study and its views; replicates by the same weights but for images without partners.
+    """Measure both runs: the setup and views of each. Replicates share weights, except of images without partners.
 
     What is ``linear`` in the mean cosines needs no replicates.
     """
@@ -170,8 +170,8 @@ class _Compared:
 
     @cached_property
     def repeated(self) -> list[int]:
-        """Pictures of each target that are another one again."""
-        layouts = [setup.layout for setup in self.studies[: 1 if self.paired else 2]]  # of pairs both tell of the pairs
+        """Repeated pictures of each target."""
+        layouts = [setup.layout for setup in self.studies[: 1 if self.paired else 2]]  # both runs have the same pairs
         return [sum(layout.repeated(t) for layout in layouts) for t in self.studies[0].target_numbers]
 
     @cached_property
@@ -187,10 +187,10 @@ class _Compared:
         filling: Sequence[Filling] = ((), ()),
         shift: tuple[ArrayLike, ArrayLike] = (0.0, 0.0),
     ) -> list[Score]:
-        """Return the difference of a contrast, a row a target.
+        """Return a row for each target: the difference of a contrast.
 
-        ``own`` : how the attribute images move it, of one that is held against the middles as well. ``filling`` : what
-        is put in place of missing pictures. ``shift`` : how far it is moved, from 0 and from the middles.
+        ``own`` : how the attribute images move it, if it is compared with the middles as well. ``filling`` : what
+        replaces missing pictures. ``shift`` : how far it is moved, from 0 and from the middles.
         """
         (setup, other), (first, second) = self.studies, self.views
         tests: ContrastTests | ContrastDifferences
@@ -235,7 +235,7 @@ def contrast_differences(
     judged: bool,
     absent: Absent | None = None,
 ) -> Family:
-    """Compare contrasts of every target between two runs, as one family; with verdicts where ``judged``."""
+    """Compare contrasts of every target between two runs, as one family; with verdicts if ``judged``."""
     (setup, first), (other, second) = ((setup, views[encoder]) for setup, views in measured)
     influences: list[Influences] = [
         (attribute_influences(first, contrast.weights), attribute_influences(second, contrast.weights))
@@ -274,7 +274,7 @@ def contrast_differences(
 
 
 def _fewest_batches(layouts: tuple[Layout, Layout], t: int) -> int:
-    """Count the batches of a target's images in the run that has fewer units of chance; 0 where no run has any."""
+    """Count the batches of a target's images in the run that has fewer units of chance; 0 if neither has batches."""
     counts = [layout.batch_count(t) for layout in layouts]
     sizes = [layout.target_sizes[t] for layout in layouts]
     return min(count or size for count, size in zip(counts, sizes, strict=True)) if any(counts) else 0
@@ -289,7 +289,7 @@ def difference_family(
     paired: bool,
     absent: Absent | None = None,
 ) -> Family:
-    """Compare one component of every target; ``JUDGED`` ones of the mean over encoders have verdicts."""
+    """Compare one component of every target; the mean over encoders has verdicts on those in ``JUDGED``."""
     pair = measured[0][0].pair
     contrast = Contrast(
         pair_weights(measured[0][0], COMPONENTS[component], *pair),
@@ -333,7 +333,7 @@ def _with_middles(
     confidence: float,
     shift: tuple[ArrayLike, ArrayLike],
 ) -> Iterator[dict[str, Any]]:
-    """Add how far each difference lies from that of the middles; p is the larger of both, as in a single run."""
+    """Add each difference's distance from that of the middles; p is the larger of both, as in a single run."""
     ends, p = of_no_width(apart.interval(confidence), apart, shift[1]), p_values(apart)
     inside = np.full_like(p, nan) if isnan(margin) else apart.p_outside(margin) if margin > 0 else np.ones_like(p)
     for t, fields in enumerate(rows):
@@ -346,7 +346,7 @@ def _with_middles(
 
 
 def _reason(setup: StudySetup, contrast: Contrast, value: float, p: float, n: int, *, paired: bool) -> str:
-    """State what a row of a difference lacks."""
+    """Explain what the row of a difference lacks; empty if nothing."""
     if isfinite(value) and not isfinite(p):
         return NO_INTERVAL
     if setup.design.axes:
@@ -359,17 +359,17 @@ def _reason(setup: StudySetup, contrast: Contrast, value: float, p: float, n: in
 
 
 def of_no_width(interval: Interval, tests: EstimateTests, shift: ArrayLike = 0.0) -> Interval:
-    """Close the interval where the runs are one and the same, image by image, to 0 or to where it was moved."""
+    """Close the interval to ``shift`` where the runs are identical, image by image."""
     return Interval(*(np.where(alike(tests, shift), shift, end) for end in (interval.low, interval.high)))
 
 
 def alike(tests: EstimateTests, shift: ArrayLike = 0.0) -> np.ndarray:
-    """Return where the runs are the same image by image: no difference but ``shift``, and none that varies."""
+    """Return where the runs are identical, image by image: no difference but ``shift``, and no variance."""
     return np.asarray(((tests.value - shift) ** 2 <= NO_SPREAD) & (tests.standard_error**2 <= NO_SPREAD))
 
 
 def p_values(tests: EstimateTests) -> np.ndarray:
-    """Return p of no difference: 1 where the runs are one and the same, image by image."""
+    """Return p of no difference: 1 where the runs are identical, image by image."""
     return np.where(alike(tests), 1.0, tests.p_value)
 
 

@@ -246,9 +246,9 @@ def _withhold(row: Score, check: ReaderCheck | None) -> Score:
 def withheld_between(
     rows: Sequence[Score], first: Mapping[str, ReaderCheck], second: Mapping[str, ReaderCheck]
 ) -> list[Score]:
-    """Withhold the verdicts of differences that the view cannot carry in either run: both runs' images are read.
+    """Withhold the verdicts of differences where the view cannot be believed in either run.
 
-    What is said over all targets (no encoder named) rests on the average.
+    Rows over all targets, which name no encoder, rest on the average.
     """
     for which, checks in (("first", first), ("second", second)):
         of_run = _opened(checks, f"in the {which} run, ")
@@ -304,7 +304,7 @@ def _by_images(encoder: EncoderEmbeddings, design: Design, confidence: float) ->
 
 
 def reading_of(of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray]) -> ReadingCounts:
-    """Count the images that are read right, by their associations with a against b; prompt by prompt."""
+    """Count the images that are read right, from their associations with a against b, prompt by prompt."""
     a, b = (np.concatenate([*x, np.empty(0)]) for x in (of_a, of_b))
     as_a, as_b = (nearest_group(np.stack([x, np.zeros_like(x)], axis=1)) for x in (a, b))
     return ReadingCounts(int((as_a == 0).sum()), len(a), int((as_b == 1).sum()), len(b))
@@ -316,7 +316,7 @@ def _unread(encoder: EncoderEmbeddings, basis: Literal["words", "images"]) -> Re
 
 
 def _judge(check: ReaderCheck, encoder: EncoderEmbeddings, design: Design, confidence: float) -> tuple[ReasonCode, str]:
-    """Explain why the encoder does not read; two empty strings where it does."""
+    """Explain by a code and a sentence why the encoder cannot be believed; both empty if it can."""
     reading = check.reading
     who = "the average over encoders" if encoder.encoder == MEAN else f"encoder {encoder.encoder}"
     if encoder.unfit.get(""):
@@ -355,7 +355,7 @@ def _judge(check: ReaderCheck, encoder: EncoderEmbeddings, design: Design, confi
 
 
 def _doubt(check: ReaderCheck) -> str:
-    """Name the first question that it fails."""
+    """Name the first question that the check fails; empty if none."""
     if check.informedness.low <= 0:
         return "that may be chance"
     if not check.p_images <= LEVEL:
@@ -411,7 +411,7 @@ def reader_rows(checks: Sequence[LevelCheck], confidence: float) -> list[Score]:
 
 
 def corrected_rows(setup: StudySetup, shares: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[Score]:
-    """Correct the share of every target for misreading: beside each row ``share``, of the same view.
+    """Correct the share of every target for misreading: one row for each row ``share``, of the same view.
 
     :func:`clinometer.stats.confusion.corrected_share`; the attribute images (``n_a``, ``n_b``) tell how often
     the view misreads.
@@ -486,7 +486,7 @@ class LevelCheck:
 
     @property
     def setting(self) -> str:
-        """What identifies the rows of this check: the axis and, where it has more than two levels, the level."""
+        """The axis, with the level if it has more than two: identifies the rows of this check."""
         if not self.axis:
             return ""
         return AXIS + self.axis if self.design.b != OTHERS else f"{AXIS}{self.axis} {self.level}"
@@ -495,7 +495,7 @@ class LevelCheck:
 def checks_of(
     encoders: Sequence[EncoderEmbeddings], design: Design, *, confidence: float = 0.95, opening: str = ""
 ) -> list[LevelCheck]:
-    """Check every axis: one entry for two levels, one a level for more; or the pair of groups.
+    """Check the pair of groups, or every axis: one entry for two levels, one for each level if there are more.
 
     ``opening`` leads every reason.
     """
@@ -517,7 +517,7 @@ def _opened(checks: Mapping[str, ReaderCheck], opening: str) -> dict[str, Reader
 
 
 def _pool_cells(encoder: EncoderEmbeddings, sides: Mapping[str, Sequence[str]]) -> EncoderEmbeddings:
-    """Make one group of the cells of either side."""
+    """Pool the cells of each side into one group."""
     words = encoder.group_words
     return replace(
         encoder,

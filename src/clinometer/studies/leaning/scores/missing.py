@@ -95,7 +95,7 @@ class MissingPictures:
 
 @dataclass(frozen=True)
 class Absent:
-    """What may make a difference and takes no part in it.
+    """Pictures that could have changed a difference but take no part in it.
 
     Attributes
     ----------

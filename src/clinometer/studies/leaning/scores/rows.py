@@ -43,7 +43,7 @@ _OF_WORDS = {"ita", "tt"}
 
 @dataclass(frozen=True)
 class Basis:
-    """What a number is made of: which modalities, which groups."""
+    """The modalities and groups that a number is made of."""
 
     modalities: Collection[str]
     groups: Collection[int]
@@ -51,7 +51,7 @@ class Basis:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A question asked of every target that is linear in the mean cosines, and what its rows are called.
+    """A question about every target that is linear in the mean cosines, and what its rows are called.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ def contrast_family(
 
 
 def uncounted(is_open: np.ndarray) -> list[int]:
-    """Count no images that would decide, of rows that are only asked for their verdicts."""
+    """Count no images that would decide: only the verdicts of these rows matter."""
     return [0] * len(is_open)
 
 
@@ -198,7 +198,7 @@ def judge_contrasts(
     fewest: int = FEWEST_IMAGES,
     decide: Decide | None = None,
 ) -> list[Score]:
-    """Correct the rows of contrasts, a list of each, as one family; where ``judged``, with verdicts."""
+    """Correct the rows of all contrasts as one family, and give them verdicts if ``judged``."""
     sides = [contrast.sides for contrast, own in zip(contrasts, rows, strict=True) for _ in own]
     tested = corrected([row for own in rows for row in own], family)
     if not judged:
@@ -220,7 +220,7 @@ def as_encoder(rows: Sequence[Score], encoder: str) -> list[Score]:
 def target_row(
     setup: StudySetup, view: EncoderView, t: int, basis: Basis, numbers: Estimate | None, **fields: Any
 ) -> Score:
-    """Make the row of one target; ``numbers`` has one number a target, or they stand in the fields."""
+    """Make the row of one target, from ``numbers`` (one for each target) or from the fields."""
     target = setup.design.targets[t]
     imaged = bool(_OF_TARGET_IMAGES & set(basis.modalities))
     own: dict[str, Any] = {
@@ -243,7 +243,7 @@ def target_row(
 
 
 def at_target(fields: Mapping[str, np.ndarray | str], t: int) -> dict[str, Any]:
-    """Return the fields of one target; none where it has no p."""
+    """Return the fields of one target; none if it has no p."""
     p = fields.get("p")
     if p is None or not isfinite(p[t]):  # type: ignore[arg-type]
         return {}
@@ -297,7 +297,7 @@ def _at(numbers: Estimate, index: int | tuple[()]) -> dict[str, Any]:
 
 
 def value_reason(layout: Layout, reads_text: bool, target: int | None, basis: Basis) -> str:
-    """Explain why a number made of this has no estimate; empty if it should have one."""
+    """Explain why a number on this basis has no estimate; empty if it should have one."""
     modalities = set(basis.modalities)
     if _OF_TEXTS & modalities and not reads_text:
         return "the encoder reads no text"
