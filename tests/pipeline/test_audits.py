@@ -101,20 +101,20 @@ def test_a_run_of_fewer_concepts_goes_on_with_the_same_alone(tmp_path):
     audit(tmp_path / "run", concepts=1, model=painter)
     assert painter.drawn == 0
     for other in (None, 2, ["concept 0.20"]):
-        with pytest.raises(RunMismatchError, match="suite"):
+        with raises(RunMismatchError, code=Code.MISMATCH, match="suite"):
             audit(tmp_path / "run", concepts=other)
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "code", "said"),
     [
-        (["concept 0.21"], r"concepts: suite toy has no 'concept 0.21'; did you mean concept 0.20\?"),
-        (0, "concepts: expected a number from 1 up, or names separated by commas, found 0"),
-        (" ,", "concepts: expected a number from 1 up, or names separated by commas"),
+        (["concept 0.21"], Code.UNKNOWN_NAME, r"'concept 0\.21'; did you mean concept 0\.20\?"),
+        (0, Code.MALFORMED, "from 1 up, .*found 0"),
+        (" ,", Code.MALFORMED, "from 1 up"),
     ],
 )
-def test_concepts_that_are_not_there_are_named(tmp_path, asked, said):
-    with pytest.raises(ClinometerError, match=said) as caught:
+def test_concepts_that_are_not_there_are_named(tmp_path, asked, code, said):
+    with raises(ClinometerError, code=code, field="concepts", match=said) as caught:
         audit(tmp_path / "run", concepts=asked)
     assert caught.value.fields == ("concepts",)
     assert not (tmp_path / "run").exists()
@@ -126,7 +126,7 @@ def test_a_seed_that_scoring_would_refuse_costs_no_image(tmp_path, seed):
         lambda: audit(tmp_path / "run", seed=seed),
         lambda: quick.import_images(tmp_path, tmp_path / "run", seed=seed),
     ):
-        with pytest.raises(InvalidInputError, match=f"seed: expected a whole number, 0 or more, found {seed!r}"):
+        with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="seed", match=f"found {seed!r}"):
             begin()
     assert not (tmp_path / "run").exists()
 
@@ -141,21 +141,21 @@ def test_a_seed_of_numpy_is_a_seed(tmp_path, finished):
 )
 def test_a_setting_that_a_loaded_model_cannot_take_is_refused_by_name(tmp_path, option):
     name = "height" if "model_options" in option else next(iter(option))
-    with pytest.raises(ModelError, match=f"^{name}: painter is loaded already"):
+    with raises(ModelError, code=Code.CONFLICT, field=name, match="painter is loaded already"):
         audit(tmp_path / "run", **option)
     assert not (tmp_path / "run").exists()
 
 
 def test_an_encoder_is_a_path_too(tmp_path):
     for each in (tmp_path / "nothing", [tmp_path / "nothing"]):
-        with pytest.raises(ModelNotFoundError, match=r"no encoder '.*nothing'"):
+        with raises(ModelNotFoundError, code=Code.NOT_FOUND, match=r"no encoder '.*nothing'"):
             audit(tmp_path / "run", encoder=each)
-    with pytest.raises(ModelNotFoundError, match=r"no encoder '.*nothing'"):
+    with raises(ModelNotFoundError, code=Code.NOT_FOUND, match=r"no encoder '.*nothing'"):
         cm.association_test(encoder=tmp_path / "nothing")
 
 
 def test_no_encoder_at_all_costs_no_image(tmp_path):
-    with pytest.raises(ModelError, match="encoder: found none, expected one at least"):
+    with raises(ModelError, code=Code.MISSING, field="encoder", match="found none"):
         audit(tmp_path / "run", encoder=[])
     assert not (tmp_path / "run").exists()
     assert not (tmp_path / "run").exists()
@@ -216,7 +216,7 @@ def test_what_is_paid_for_is_kept_when_the_user_stops_the_run(tmp_path, finished
     run = cm.open_run(tmp_path / "run")
     assert sum(len(run.drawn.missing(part)) for part in run.parts) == len(run.plan) - after
     assert len(run.samples) == after // 8 * 8  # a part that exists is whole
-    with pytest.raises(RunNotFoundError, match=f"{len(run.plan) - after} of 54 images are not drawn yet"):
+    with raises(RunNotFoundError, code=Code.INCOMPLETE, match=f"{len(run.plan) - after} of 54 images"):
         cm.score_run(run.url, encoder=Eye())
     run = audit(run.url, model=painter, budget=1.0)
     assert painter.drawn == len(run.plan) - after
@@ -296,7 +296,7 @@ def test_a_run_killed_at_a_file_goes_on_and_leaves_nothing_behind(tmp_path, monk
 
 def test_a_plan_of_ones_own_is_no_run(tmp_path):
     pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "plan.parquet")
-    with pytest.raises(RunMismatchError, match="not empty and not a run directory"):
+    with raises(RunMismatchError, code=Code.MISMATCH, match="not a run directory"):
         audit(tmp_path)
 
 
@@ -304,21 +304,21 @@ def test_a_plan_of_ones_own_is_no_run(tmp_path):
     ("change", "words"),
     [
         ({"suite": toy_suite(target=7)}, r"suite 'toy' \(6 .* not of suite 'toy' \(7 "),
-        ({"model": Painter(name="other")}, r"model 'painter' .* not of model 'other' .*name painter → other"),
+        ({"model": Painter(name="other")}, "name painter → other"),
         ({"model": Painter(refuse="x")}, r"refuse\s+→ x"),
         ({"seed": 5}, "seed 0, not of seed 5"),
     ],
 )
 def test_a_run_of_something_else_is_refused_by_name(finished, change, words):
     before = table_bytes(finished)
-    with pytest.raises(RunMismatchError, match=words):
+    with raises(RunMismatchError, code=Code.MISMATCH, match=words):
         audit(finished.url, **change)
     assert table_bytes(finished) == before
 
 
 def test_a_directory_that_is_no_run_is_left_alone(tmp_path):
     (tmp_path / "diary.txt").write_text("mine")
-    with pytest.raises(RunMismatchError, match="not empty and not a run directory"):
+    with raises(RunMismatchError, code=Code.MISMATCH, match="not a run directory"):
         audit(tmp_path)
     assert os.listdir(tmp_path) == ["diary.txt"]  # not even a lock
 
@@ -333,9 +333,11 @@ def test_what_differs_in_an_encoder_is_told_alone_and_in_short(tmp_path):
         return made
 
     audit(tmp_path / "run", encoder=eye((0.5, 0.4), "a" * 64))
-    with pytest.raises(RunMismatchError, match=r"'eye' \(weights_sha256 aaaaaaaa → bbbbbbbb\); give"):
+    with raises(RunMismatchError, code=Code.MISMATCH, match=r"'eye' \(weights_sha256 aaaaaaaa → bbbbbbbb\)"):
         audit(tmp_path / "run", encoder=eye((0.5, 0.4), "b" * 64))
-    with pytest.raises(RunMismatchError, match=r"'eye' \(preprocessing.mean \[0.5, 0.4\] → \[0.5, 0.3\]\); give"):
+    with raises(
+        RunMismatchError, code=Code.MISMATCH, match=r"'eye' \(preprocessing\.mean \[0\.5, 0\.4\] → \[0\.5, 0\.3\]\)"
+    ):
         audit(tmp_path / "run", encoder=eye((0.5, 0.3), "a" * 64))
 
 
@@ -356,23 +358,23 @@ class Mirrored(Eye):
 )
 def test_no_encoder_is_given_the_embeddings_of_another(tmp_path, first, second):
     painter = Painter()
-    with pytest.raises(ModelError, match=f"{first}.*{second}.* would lie in embeddings/"):
+    with raises(ModelError, code=Code.CONFLICT, match=f"{first}.*{second}.* embeddings/"):
         audit(tmp_path / "run", model=painter, encoder=[Eye(first), Mirrored(second)])
     assert painter.drawn == 0
     audit(tmp_path / "run", encoder=Eye(first))
-    with pytest.raises(RunMismatchError, match=f"{first}.*|another encoder named"):
+    with raises(RunMismatchError, code=Code.MISMATCH, match=f"{first}.*|another encoder named"):
         cm.score_run(tmp_path / "run", encoder=Mirrored(second))
 
 
 def test_no_encoder_takes_the_name_of_the_mean_over_encoders(tmp_path):
     painter = Painter()
-    with pytest.raises(ModelError, match="encoder 'mean': in the scores that name is the mean over all"):
+    with raises(ModelError, code=Code.CONFLICT, match="encoder 'mean'"):
         audit(tmp_path / "run", model=painter, encoder=Eye("mean"))
     assert painter.drawn == 0
 
 
 def test_another_encoder_under_the_same_name_is_refused(run):
-    with pytest.raises(RunMismatchError, match=r"another encoder named 'eye'.*size None → 9"):
+    with raises(RunMismatchError, code=Code.MISMATCH, match=r"another encoder named 'eye'.*size None → 9"):
         cm.score_run(run.url, encoder=other_eye())
 
 
@@ -389,7 +391,7 @@ def test_another_encoder_is_refused_before_anything_is_drawn(tmp_path):
     run.encoders.begin(Eye().card)
     run.vectors.write_texts("eye", ["he"], np.ones((1, 3)))
     painter = Painter()
-    with pytest.raises(RunMismatchError, match="another encoder named 'eye'"):
+    with raises(RunMismatchError, code=Code.MISMATCH, match="another encoder named 'eye'"):
         audit(tmp_path / "run", model=painter, encoder=other_eye())
     assert painter.drawn == 0
 
@@ -398,14 +400,14 @@ def test_another_encoder_may_take_the_place_of_embeddings_that_are_deleted(run):
     shutil.rmtree(run.directory.path("embeddings/eye"))
     cm.score_run(run.url, encoder=other_eye())
     assert cm.open_run(run.url).encoder_cards["eye"]["settings"] == {"size": 9}
-    with pytest.raises(RunMismatchError, match="another encoder named 'eye'"):
+    with raises(RunMismatchError, code=Code.MISMATCH, match="another encoder named 'eye'"):
         cm.score_run(run.url, encoder=Eye())
 
 
 @pytest.mark.parametrize(("first", "second"), [("模型", "编码器"), ("B-32/openai", "B-32-openai"), ("Eye", "eye")])
 def test_two_encoders_never_share_a_folder(tmp_path, first, second):
     run = audit(tmp_path / "run", encoder=Eye(first))
-    with pytest.raises(RunMismatchError, match=f"encoder '{second}' would share embeddings/.* with encoder '{first}'"):
+    with raises(RunMismatchError, code=Code.MISMATCH, match=f"encoder '{second}' .*embeddings/.* encoder '{first}'"):
         cm.score_run(run.url, encoder=Eye(second))
     assert list(cm.open_run(run.url).encoder_cards) == [first]
 
@@ -413,7 +415,7 @@ def test_two_encoders_never_share_a_folder(tmp_path, first, second):
 def test_images_that_are_not_drawn_are_not_encoded(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         audit(tmp_path / "run", model=Stopping(20))
-    with pytest.raises(RunNotFoundError, match=r"\d+ of 54 images are not drawn yet; give the command that began"):
+    with raises(RunNotFoundError, code=Code.INCOMPLETE, match=r"\d+ of 54 images"):
         cm.score_run(tmp_path / "run", encoder=Eye("second"))
     assert not cm.open_run(tmp_path / "run").encoder_cards
     assert audit(tmp_path / "run").is_scored
@@ -477,23 +479,31 @@ def stop(vectors):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "code", "message"),
     [
-        ({"images": stop}, r"it stopped with RuntimeError: no more; what is finished is kept$"),
-        ({"texts": stop}, r"it stopped with RuntimeError: no more; what is finished is kept$"),
-        ({"images": lambda vectors: vectors[:-1]}, r"found ndarray of float32, \(7, 3\), expected .* \(8, 3\)"),
-        ({"texts": lambda vectors: vectors[:-1]}, r"expected an array of numbers, \(\d+, dimension\)"),
-        ({"images": lambda vectors: vectors[:, 0]}, r"found ndarray of float32, \(8,\)"),
-        ({"images": lambda vectors: vectors[:, :0]}, r"found ndarray of float32, \(8, 0\)"),
-        ({"images": lambda vectors: vectors[:, :2]}, r"\(8, 2\), expected .* \(8, 3\)"),
-        ({"images": lambda vectors: vectors.astype(object)}, r"found ndarray of object"),
-        ({"images": lambda vectors: None}, r"found NoneType"),
-        ({"images": lambda vectors: vectors * 0}, r"8 of 8 embeddings are zero"),
-        ({"images": lambda vectors: vectors * np.float64(1e300)}, r"8 of 8 embeddings are not finite"),
+        ({"images": stop}, Code.FAILED, "RuntimeError: no more"),
+        ({"texts": stop}, Code.FAILED, "RuntimeError: no more"),
+        (
+            {"images": lambda vectors: vectors[:-1]},
+            Code.WRONG_SHAPE,
+            r"found ndarray of float32, \(7, 3\), expected .* \(8, 3\)",
+        ),
+        (
+            {"texts": lambda vectors: vectors[:-1]},
+            Code.WRONG_SHAPE,
+            r"expected an array of numbers, \(\d+, dimension\)",
+        ),
+        ({"images": lambda vectors: vectors[:, 0]}, Code.WRONG_SHAPE, r"found ndarray of float32, \(8,\)"),
+        ({"images": lambda vectors: vectors[:, :0]}, Code.WRONG_SHAPE, r"found ndarray of float32, \(8, 0\)"),
+        ({"images": lambda vectors: vectors[:, :2]}, Code.WRONG_SHAPE, r"\(8, 2\), expected .* \(8, 3\)"),
+        ({"images": lambda vectors: vectors.astype(object)}, Code.WRONG_SHAPE, r"found ndarray of object"),
+        ({"images": lambda vectors: None}, Code.WRONG_SHAPE, r"found NoneType"),
+        ({"images": lambda vectors: vectors * 0}, Code.NOT_FINITE, r"8 of 8 embeddings are zero"),
+        ({"images": lambda vectors: vectors * np.float64(1e300)}, Code.NOT_FINITE, "8 of 8 embeddings are not"),
     ],
 )
-def test_an_encoder_that_gives_no_vectors_is_named_and_the_run_goes_on(tmp_path, finished, change, message):
-    with pytest.raises(ModelError, match=f"^encoder eye: .*{message}"):
+def test_an_encoder_that_gives_no_vectors_is_named_and_the_run_goes_on(tmp_path, finished, change, code, message):
+    with raises(ModelError, code=code, match=f"^encoder eye: .*{message}"):
         audit(tmp_path / "run", encoder=Misbehaving(**change))
     painter = Painter()
     run = audit(tmp_path / "run", model=painter)
@@ -529,17 +539,25 @@ class Odd(Painter):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "code", "message"),
     [
-        (stop, "it stopped with RuntimeError: no more; what is finished is kept$"),
-        (lambda result: None, "it stopped with AttributeError: "),
-        (lambda result: dataclasses.replace(result, status="great"), "found status 'great' with an image"),
-        (lambda result: dataclasses.replace(result, image=None), "found status 'ok' without an image"),
-        (lambda result: dataclasses.replace(result, image=np.zeros((4, 4, 3))), "found status 'ok' without an image"),
+        (stop, Code.FAILED, "RuntimeError: no more"),
+        (lambda result: None, Code.FAILED, "it stopped with AttributeError: "),
+        (
+            lambda result: dataclasses.replace(result, status="great"),
+            Code.WRONG_TYPE,
+            "found status 'great' with an image",
+        ),
+        (lambda result: dataclasses.replace(result, image=None), Code.WRONG_TYPE, "found status 'ok' without an image"),
+        (
+            lambda result: dataclasses.replace(result, image=np.zeros((4, 4, 3))),
+            Code.WRONG_TYPE,
+            "found status 'ok' without an image",
+        ),
     ],
 )
-def test_a_generator_that_gives_no_images_is_named_and_the_run_goes_on(tmp_path, finished, change, message):
-    with pytest.raises(ModelError, match=f"^generator painter.*{message}"):
+def test_a_generator_that_gives_no_images_is_named_and_the_run_goes_on(tmp_path, finished, change, code, message):
+    with raises(ModelError, code=code, match=f"^generator painter.*{message}"):
         audit(tmp_path / "run", model=Odd(change))
     painter = Painter()
     run = audit(tmp_path / "run", model=painter)
@@ -550,7 +568,7 @@ def test_a_generator_that_gives_no_images_is_named_and_the_run_goes_on(tmp_path,
 @pytest.mark.parametrize("poison", ["images", "texts"])
 def test_an_embedding_that_is_not_finite_ends_the_stage_and_loses_nothing(tmp_path, finished, poison):
     out = tmp_path / "run"
-    with pytest.raises(ModelError, match=r"encoder eye: .* are not finite"):
+    with raises(ModelError, code=Code.NOT_FINITE, match="encoder eye: "):
         audit(out, encoder=Eye(poison=poison))
     painter = Painter()
     run = audit(out, model=painter)
@@ -584,7 +602,7 @@ def test_an_encoder_that_never_finished_keeps_no_run_from_being_scored(run, fini
 def test_a_run_whose_only_encoder_never_finished_names_it(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         audit(tmp_path / "run", encoder=Slow())
-    with pytest.raises(RunNotFoundError, match=r"no encoder has finished; give: .* --encoder eye"):
+    with raises(RunNotFoundError, code=Code.INCOMPLETE, match="give: .* --encoder eye"):
         cm.score_run(tmp_path / "run")
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (list(record["encoders"]), list(record["begun_encoders"])) == ([], ["eye"])
@@ -625,14 +643,14 @@ class Forgetful(Painter):
 
 
 def test_a_generator_that_loses_a_request_is_named(tmp_path):
-    with pytest.raises(ModelError, match="no result for 1 of 8 requests"):
+    with raises(ModelError, code=Code.INCOMPLETE, match="1 of 8 requests"):
         audit(tmp_path / "run", model=Forgetful())
 
 
 def test_a_generator_that_loses_a_paid_request_costs_the_others_nothing(tmp_path):
     forgetful = Forgetful()
     forgetful.price_per_image = 0.01
-    with pytest.raises(ModelError, match="no result for 1 of 8 requests"):
+    with raises(ModelError, code=Code.INCOMPLETE, match="1 of 8 requests"):
         audit(tmp_path / "run", model=forgetful, budget=1.0)
     run = cm.open_run(tmp_path / "run")
     assert (
@@ -671,7 +689,7 @@ class Dying(Painter):
 @pytest.mark.parametrize(("lives", "parts"), [(0, 0), (16, 2), (20, 3)])
 def test_a_model_that_fails_image_after_image_is_stopped_and_its_run_goes_on(tmp_path, finished, lives, parts):
     out = tmp_path / "run"
-    with pytest.raises(ModelError, match=r"painter: 32 images in a row failed, of \d+ prompts: CUDA error: an illegal"):
+    with raises(ModelError, code=Code.FAILED, match=r"painter: 32 images in a row .*: CUDA error: an illegal"):
         audit(out, model=Dying(lives))
     kept = cm.open_run(out).samples
     assert len(kept) == 8 * parts
@@ -682,7 +700,7 @@ def test_a_model_that_fails_image_after_image_is_stopped_and_its_run_goes_on(tmp
 def test_a_run_of_failures_alone_is_refused_however_few_they_are(tmp_path):
     few = toy_suite(target=1, attribute=1)
     assert few.image_count < 32
-    with pytest.raises(ModelError, match=r"painter: all 10 images failed, the first because: CUDA error: an illegal"):
+    with raises(ModelError, code=Code.FAILED, match=r"painter: all 10 images .*: CUDA error: an illegal"):
         audit(tmp_path / "run", model=Dying(0), suite=few)
     assert (audit(tmp_path / "run", suite=few).samples.status == "ok").all()
 
@@ -692,7 +710,7 @@ def test_failures_without_a_reason_are_failures(tmp_path):
         def generate(self, requests):
             yield from (GenerationResult(request.id, "failed", None, "") for request in requests)
 
-    with pytest.raises(ModelError, match="all 10 images failed, the first because: it gave no reason"):
+    with raises(ModelError, code=Code.FAILED, match="all 10 images .*: it gave no reason"):
         audit(tmp_path / "run", model=Silent(), suite=toy_suite(target=1, attribute=1))
 
 
@@ -793,7 +811,7 @@ def test_a_full_disk_keeps_the_parts_before(tmp_path, monkeypatch, finished):
         write(self, name, content)
 
     monkeypatch.setattr(Directory, "write_bytes", fill_up)
-    with pytest.raises(RunStorageError, match="No space left"):
+    with raises(RunStorageError, code=Code.STORAGE, match="No space left"):
         audit(tmp_path / "run")
     monkeypatch.undo()
     painter = Painter()
@@ -805,7 +823,7 @@ def test_a_full_disk_keeps_the_parts_before(tmp_path, monkeypatch, finished):
 def test_a_damaged_part_is_named_and_can_be_redone(run, finished):
     path = Path(run.directory.path("embeddings/eye/part-00002.parquet"))
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(RunCorruptError, match="part-00002"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match="part-00002"):
         cm.score_run(run.url)
     path.unlink()
     with raises(RunNotFoundError, code=Code.INCOMPLETE):
@@ -848,12 +866,12 @@ def test_a_table_that_lacks_something_is_named_and_the_way_out_mends_it(tmp_path
     path = tmp_path / "run" / name
     whole = path.read_bytes()
     pq.write_table(damage(pq.read_table(path)), path)
-    with pytest.raises(RunCorruptError, match=f"{name}: it (carries no checksum|is not what was written)"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=f"{name}: it (carries no checksum|is not what was written)"):
         audit(tmp_path / "run")
     path.write_bytes(whole)
     as_of_format_1(tmp_path / "run")
     pq.write_table(damage(pq.read_table(path)), path)
-    with pytest.raises(RunCorruptError, match=f"{name}.*{words}"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=f"{name}.*{words}"):
         audit(tmp_path / "run")
     if name != "plan.parquet":
         path.unlink()
@@ -865,7 +883,7 @@ def test_a_table_that_lacks_something_is_named_and_the_way_out_mends_it(tmp_path
     [
         (lambda record: record.pop("encoders"), "encoders: it is missing"),
         (lambda record: record["model"].pop("fingerprint"), "model.fingerprint: it is missing"),
-        (lambda record: record.update(seed="one"), "seed: expected a whole number, found 'one'"),
+        (lambda record: record.update(seed="one"), "seed: .*found 'one'"),
         (lambda record: record.update(model=[]), "model: .*valid dictionary"),
     ],
 )
@@ -875,23 +893,23 @@ def test_a_record_that_lacks_something_is_named(tmp_path, finished, change, word
     record = json.loads(path.read_text())
     change(record)
     path.write_text(json.dumps(record))
-    with pytest.raises(RunCorruptError, match=f"run.json: {words}.*; restore it or start a new run"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=rf"run\.json: {words}"):
         cm.score_run(path.parent)
 
 
 def test_a_run_that_lost_images_is_not_scored_without_them(tmp_path, finished):
     shutil.copytree(finished.url, tmp_path / "run")
     (tmp_path / "run/samples/part-00001.parquet").unlink()
-    with pytest.raises(RunNotFoundError, match="8 of 54 images are not drawn yet; give the command that began the run"):
+    with raises(RunNotFoundError, code=Code.INCOMPLETE, match="8 of 54 images"):
         cm.score_run(tmp_path / "run")
-    with pytest.raises(RunCorruptError, match=r"samples/part-00001.parquet: it was written and is missing\. Give the"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"samples/part-00001\.parquet: .*is missing\. Give the"):
         _ = cm.open_run(tmp_path / "run").samples
 
 
 def test_a_run_of_another_version_is_refused(run):
     path = Path(run.directory.path("run.json"))
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
-    with pytest.raises(RunCorruptError, match="format 99, expected 2 or 1"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match="format 99, expected 2 or 1"):
         _ = cm.open_run(run.url).suite
 
 

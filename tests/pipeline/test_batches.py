@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import clinometer as cm
-from clinometer.errors import RunCorruptError, RunStorageError
+from clinometer.errors import Code, RunCorruptError, RunStorageError
 from clinometer.models.batching import BatchBounds
 from clinometer.models.diffusers.generator import DiffusersGenerator
 from clinometer.models.diffusers.pipeline import load
@@ -19,6 +19,7 @@ from clinometer.runs.embeddings import Vectors
 from tests import quick
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.memory import limited
+from tests.raising import raises
 from tests.toys import Eye, Notes, toy_suite
 
 
@@ -140,7 +141,7 @@ class FullDisk(Eye):
 
 def test_an_error_while_embeddings_are_written_surfaces_and_keeps_the_rest(whole, monkeypatch):
     run = cm.open_run(whole.url)
-    with monkeypatch.context() as patch, pytest.raises(RunStorageError, match="no space"):
+    with monkeypatch.context() as patch, raises(RunStorageError, code=Code.STORAGE, match="no space"):
         encode(run, FullDisk(run, patch), NoProgress())
     done = [part for part in run.parts if run.vectors.has("other", part)]
     assert done
@@ -167,5 +168,5 @@ def test_a_damaged_image_is_named_with_its_file(whole, tmp_path):
     rows[2]["sha256"] = sha256(rows[2]["image"]["bytes"])
     run.drawn.write(1, rows)
     words = rf"part-00001.parquet: image {rows[2]['id']} is damaged.*Delete the file"
-    with pytest.raises(RunCorruptError, match=words):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=words):
         encode(run, Eye("third"), NoProgress())

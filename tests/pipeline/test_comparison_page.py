@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import clinometer as cm
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.models import GenerationResult
 from clinometer.pipeline.comparison_page import (
     comparison_caution,
@@ -25,6 +25,7 @@ from clinometer.report.comparison import compared, run_names
 from clinometer.report.inputs import report_input
 from clinometer.studies.refusals.scoring import refusal_table
 from tests import quick
+from tests.raising import raises
 from tests.report.browsing import CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
 from tests.report.page import Page
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
@@ -134,7 +135,7 @@ def test_what_was_compared_has_a_column_a_run_and_marks_what_differs(leaning, le
 def test_a_file_of_somebody_elses_is_not_replaced(tmp_path):
     for name in ("comparison.html", "comparison.csv"):
         (tmp_path / name).write_text("mine")
-        with pytest.raises(InvalidInputError, match=f"{name}: it is there and was not written by clinometer"):
+        with raises(InvalidInputError, code=Code.ALREADY_EXISTS, match=f"{name}: it is there"):
             write_comparison([], tmp_path)
         (tmp_path / name).unlink()
 

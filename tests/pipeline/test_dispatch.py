@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clinometer.errors import EngineError
+from clinometer.errors import Code, EngineError
 from clinometer.pipeline.engines import MOST_DEATHS, Death, Done
 from clinometer.pipeline.engines.dispatch import WorkerDiedError, dispatch
+from tests.raising import raises
 
 
 class Slot:
@@ -99,7 +100,7 @@ def test_slots_without_a_worker_leave_the_work_to_the_others():
 
 
 def test_workers_that_never_live_are_told():
-    with pytest.raises(EngineError, match="no worker lives long enough to be given work: it never was"):
+    with raises(EngineError, code=Code.FAILED, field="engine", match="no worker lives long enough"):
         list(dispatch([Slot(Counter(), [], lambda: False)], [(0,)]))
 
 
@@ -123,5 +124,5 @@ def test_a_worker_without_a_machine_leaves_the_next_work_to_those_that_live():
 
 def test_a_cluster_without_a_free_place_is_told(monkeypatch):
     monkeypatch.setattr("clinometer.pipeline.engines.dispatch.PATIENCE", 0.05)
-    with pytest.raises(EngineError, match=r"no worker could be started within 0\.05 s; .* fewer --workers"):
+    with raises(EngineError, code=Code.FAILED, field="engine", match=r"within 0\.05 s; .* fewer --workers"):
         list(dispatch([Absent(Counter(), [])], [(0,)]))

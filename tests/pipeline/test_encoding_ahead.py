@@ -3,9 +3,10 @@
 import pytest
 
 import clinometer as cm
-from clinometer.errors import ModelError
+from clinometer.errors import Code, ModelError
 from clinometer.runs.encoding import MEASURED
 from tests import quick
+from tests.raising import raises
 from tests.runs.stepwise import Ahead
 from tests.toys import Eye, Painter, toy_suite
 
@@ -35,7 +36,7 @@ def test_the_next_part_is_begun_before_one_is_waited_for(tmp_path, finished):
 
 
 def test_a_device_that_is_lost_costs_the_parts_in_its_hands_and_no_more(tmp_path, finished):
-    with pytest.raises(ModelError, match="the device is lost"):
+    with raises(ModelError, code=Code.FAILED, match="the device is lost"):
         audit(tmp_path / "run", Ahead(break_at=4))
     run = cm.open_run(tmp_path / "run")
     assert [run.vectors.has("eye", part) for part in run.parts][:3] == [True, True, False]

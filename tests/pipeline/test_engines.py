@@ -15,13 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import clinometer as cm
-from clinometer.errors import EngineError, ModelError
+from clinometer.errors import Code, EngineError, ModelError
 from clinometer.models.protocols import GenerationResult
 from clinometer.pipeline.engines import Done, local, open_engine
 from clinometer.pipeline.engines.local import LocalEngine
 from clinometer.runs.embeddings import NoVectorsError
 from tests import quick
 from tests.pipeline.engine_toys import Broken, Deadly, audit, descendants, tables
+from tests.raising import raises
 from tests.toys import Eye, Notes, Painter, toy_suite
 
 pytestmark = pytest.mark.usefixtures("kept_workers")
@@ -204,7 +205,7 @@ def test_a_part_of_failures_that_nobody_counted_yet_is_not_kept(tmp_path, finish
             for unit in units:
                 yield Done(unit, make(unit))
 
-    with pytest.raises(ModelError, match="images in a row failed"):
+    with raises(ModelError, code=Code.FAILED, match="images in a row failed"):
         audit(tmp_path / "run", model=Sick(""), engine=Late("", None))
     assert not list((tmp_path / "run").glob("samples/part-*"))
     assert tables(audit(tmp_path / "run")) == tables(finished)
@@ -212,7 +213,7 @@ def test_a_part_of_failures_that_nobody_counted_yet_is_not_kept(tmp_path, finish
 
 def test_a_run_of_failures_alone_is_refused(tmp_path):
     suite = toy_suite(target=1, attribute=1, concepts=2)
-    with pytest.raises(ModelError, match="all 8 images failed, the first because: the weights overflow"):
+    with raises(ModelError, code=Code.FAILED, match="all 8 images failed, .*: the weights overflow"):
         audit(tmp_path / "run", model=Sick(""), suite=suite, workers=2)
 
 
@@ -235,9 +236,7 @@ def test_rounds_end_the_same(tmp_path):
 
 
 def test_what_a_model_raises_in_a_worker_is_told_in_its_line(tmp_path):
-    with pytest.raises(
-        ModelError, match=r"^generator painter: it stopped with RuntimeError: no such layer.*"
-    ) as raised:
+    with raises(ModelError, code=Code.FAILED, match="^generator painter: .*RuntimeError: no such layer") as raised:
         audit(tmp_path / "run", model=Broken(), workers=2)
     assert "\n" not in str(raised.value)
 
@@ -253,7 +252,7 @@ def test_an_encoder_that_gives_no_vectors_is_named_once_and_forgotten(tmp_path, 
 def test_a_model_that_cannot_be_sent_is_told(tmp_path):
     model = Painter()
     model.secret = lambda: None
-    with pytest.raises(EngineError, match=r"cannot be sent to another process .*give models by their names"):
+    with raises(EngineError, code=Code.FAILED, field="engine", match="give models by their names"):
         audit(tmp_path / "run", model=model, workers=2)
 
 
@@ -423,15 +422,15 @@ def test_a_plug_in_brings_an_engine(tmp_path, finished, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("spec", "workers", "message"),
+    ("spec", "workers", "code", "field", "message"),
     [
-        ("rai", None, r"engine: expected one of local, ray, found 'rai'; did you mean ray\?"),
-        ("local=here", None, r"'local' is this machine and takes no address, found 'here'"),
-        ("local", 0, r"workers: expected 1 or more, found 0"),
+        ("rai", None, Code.UNKNOWN_NAME, "engine", r"found 'rai'; did you mean ray\?"),
+        ("local=here", None, Code.UNSUPPORTED, "engine", "no address, found 'here'"),
+        ("local", 0, Code.OUT_OF_RANGE, "workers", r"found 0"),
     ],
 )
-def test_an_engine_that_is_none_is_named(spec, workers, message):
-    with pytest.raises(EngineError, match=message):
+def test_an_engine_that_is_none_is_named(spec, workers, code, field, message):
+    with raises(EngineError, code=code, field=field, match=message):
         open_engine(spec, workers)
 
 

@@ -7,10 +7,11 @@ import pytest
 from PIL import Image
 
 import clinometer as cm
-from clinometer.errors import ModelError
+from clinometer.errors import Code, ModelError
 from clinometer.models.files.source import FolderSource
 from clinometer.runs.samples import Samples
 from tests import quick
+from tests.raising import raises
 from tests.runs.stepwise import Ahead
 from tests.toys import Eye, toy_suite
 
@@ -95,7 +96,7 @@ def test_vectors_stand_in_the_order_of_the_plan(folder, tmp_path, monkeypatch, f
 
 
 def test_an_encoder_that_fails_leaves_every_image_read(folder, tmp_path, finished):
-    with pytest.raises(ModelError, match="not finite"):
+    with raises(ModelError, code=Code.NOT_FINITE, match="not finite"):
         quick.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye(poison="images"))
     run = cm.open_run(tmp_path / "run")
     assert len(run.samples) == len(run.plan)

@@ -4,9 +4,10 @@ import os
 
 import pytest
 
-from clinometer.errors import EngineError
+from clinometer.errors import Code, EngineError
 from clinometer.pipeline.engines import open_engine
 from clinometer.pipeline.engines.dispatch import GIB, WORKING, Gpu, gpu_table, placed, share_of_a_gpu
+from tests.raising import raises
 
 WEIGHTS = 8 * GIB  # with room to work in, 10 GiB a worker
 TABLE = {"0": Gpu(24 * GIB, 24 * GIB), "1": Gpu(9 * GIB, 24 * GIB), "2": Gpu(80 * GIB, 80 * GIB)}
@@ -29,12 +30,16 @@ def test_workers_go_where_there_is_room(workers, places):
 
 
 def test_more_than_there_is_room_for_is_refused_with_what_there_is():
-    with pytest.raises(EngineError, match=r"needs about 10\.0 GiB of a GPU \(8\.0 .*room for 10 workers, not 11; give "
-                                          r"--workers 10$"):  # fmt: skip
+    with raises(
+        EngineError,
+        code=Code.FAILED,
+        field="engine",
+        match=r"10\.0 GiB of a GPU \(8\.0 .*10 workers, not 11; give --workers 10$",
+    ):
         placed(["0", "1", "2"], WEIGHTS, 11, TABLE)
-    with pytest.raises(EngineError, match=r"no GPU has more than 9\.0 GiB free; name a smaller model"):
+    with raises(EngineError, code=Code.FAILED, field="engine", match=r"more than 9\.0 GiB free; name a smaller model"):
         placed(["1"], WEIGHTS, None, TABLE)
-    with pytest.raises(EngineError, match="room for 0 workers, not 1; name a smaller model"):
+    with raises(EngineError, code=Code.FAILED, field="engine", match="0 workers, not 1; name a smaller model"):
         placed(["1"], WEIGHTS, 1, TABLE)
 
 
@@ -61,7 +66,7 @@ def test_actors_share_a_gpu_as_far_as_it_has_room(gpus, workers, weights, total,
 
 
 def test_actors_that_do_not_fit_are_refused():
-    with pytest.raises(EngineError, match="room for 4 workers, not 5; give --workers 4"):
+    with raises(EngineError, code=Code.FAILED, field="engine", match="4 workers, not 5; give --workers 4"):
         share_of_a_gpu(2, 5, WEIGHTS, 24 * GIB)
 
 
@@ -91,6 +96,6 @@ def test_the_local_engine_places_its_workers(driver, monkeypatch):
     engine = open_engine("local", None, weights=WEIGHTS)
     assert engine.workers == 1
     assert [slot._environment for slot in engine._slots] == [{"CUDA_VISIBLE_DEVICES": "GPU-aa"}]
-    with pytest.raises(EngineError, match="room for 2 workers, not 3"):
+    with raises(EngineError, code=Code.FAILED, field="engine", match="2 workers, not 3"):
         open_engine("local", 3, weights=WEIGHTS)
     assert open_engine("local", 3).workers == 3

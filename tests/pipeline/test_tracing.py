@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import clinometer as cm
-from clinometer.errors import InvalidInputError, ModelError, RunCorruptError, RunError, SuiteError
+from clinometer.errors import Code, InvalidInputError, ModelError, RunCorruptError, RunError, SuiteError
 from clinometer.pipeline.comparison_page import comparison_tables, write_comparison
 from clinometer.pipeline.results import write_report
 from clinometer.runs import record
@@ -18,6 +18,7 @@ from clinometer.runs.pooled import pooled
 from clinometer.studies import study_of
 from tests import quick
 from tests.builders import tiny_stable_diffusion
+from tests.raising import raises
 from tests.toys import Eye, Notes, Painter, Sketcher, crossed_suite, toy_suite, toy_t2iat_suite
 
 pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
@@ -81,7 +82,7 @@ def test_a_run_traced_later_is_one_that_was_traced_as_it_was_drawn(runs, plain, 
     drawn_so = traced.scores[traced.scores.metric == "trace"].reset_index(drop=True)
     pd.testing.assert_frame_equal(rows, drawn_so)
     assert not [note for note in notes.messages if "differ" in note]
-    with pytest.raises(RunError, match=r"it was traced with steps \[1, 3\], not \[1, 2, 3\]"):
+    with raises(RunError, code=Code.MISMATCH, field="trace_steps", match=r"steps \[1, 3\], not \[1, 2, 3\]"):
         cm.trace_run(plain.url, model=model, encoder=Eye(), steps="all")
 
 
@@ -91,29 +92,29 @@ def test_a_part_of_the_trace_that_was_changed_or_is_gone_is_found(runs, tmp_path
     content = bytearray(part.read_bytes())
     content[len(content) // 3] ^= 1
     part.write_bytes(content)
-    with pytest.raises(RunCorruptError, match="trace/eye"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match="trace/eye"):
         run.traces.at("eye", 1)
     part.unlink()
-    with pytest.raises(RunCorruptError, match="missing"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match="missing"):
         cm.api.verify_run(run.url)
 
 
 def test_what_cannot_be_traced_is_refused_in_a_line(runs, plain, model, tmp_path):
     asked = {"encoder": Eye(), "trace": True, **OPTIONS}
-    with pytest.raises(ModelError, match="shows its finished images alone, and no steps"):
+    with raises(ModelError, code=Code.UNSUPPORTED, field="trace", match="finished images alone"):
         cm.audit(Painter(), toy_suite(**SUITE), tmp_path / "a", encoder=Eye(), trace=True)
-    with pytest.raises(ModelError, match="found 9 steps, expected 1 to 3"):
+    with raises(ModelError, code=Code.OUT_OF_RANGE, field="trace_steps", match="found 9 steps, expected 1 to 3"):
         cm.audit(model, toy_suite(**SUITE), tmp_path / "b", trace_steps=9, **asked)
-    with pytest.raises(SuiteError, match="--trace takes one pair of groups"):
+    with raises(SuiteError, code=Code.UNSUPPORTED, match="one pair of groups"):
         cm.audit(model, crossed_suite(), tmp_path / "c", **asked)
-    with pytest.raises(SuiteError, match="a trace is of suites of study leaning"):
+    with raises(SuiteError, code=Code.UNSUPPORTED, match="study leaning"):
         cm.audit(model, toy_t2iat_suite(), tmp_path / "d", **asked)
-    with pytest.raises(InvalidInputError, match="and no --trace"):
+    with raises(InvalidInputError, code=Code.CONFLICT, field="trace_steps"):
         cm.audit(model, toy_suite(**SUITE), tmp_path / "e", trace_steps=2)
-    with pytest.raises(InvalidInputError, match="beside --until decided"):
+    with raises(InvalidInputError, code=Code.CONFLICT, field="trace"):
         cm.audit(model, toy_suite(**SUITE), tmp_path / "f", until="decided", **asked)
     assert not list(tmp_path.glob("[a-f]"))
-    with pytest.raises(RunError, match="drawn by another model than tiny"):
+    with raises(RunError, code=Code.MISMATCH, match="another model than tiny"):
         cm.trace_run(plain.url, model=model, encoder=Eye(), model_options={"steps": 2})
 
 
@@ -190,7 +191,7 @@ def test_a_trace_that_somebody_sealed_again_is_no_trace_of_other_images_or_steps
 def test_a_record_that_tells_no_steps_is_refused_in_a_line(sketches, trace):
     said = sketches["third"].record
     other = said | {"trace": said["trace"] | trace if isinstance(trace, dict) else trace}
-    with pytest.raises(RunCorruptError, match=r"^run\.json: trace") as raised:
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"^run\.json: trace") as raised:
         record.require_whole(record.with_checksum(other), "run.json")
     assert "\n" not in str(raised.value)
 
