@@ -115,7 +115,7 @@ def test_a_run_that_changed_is_not_that_of_the_record(run, tmp_path):
         assert hashlib.sha256(Path(run.directory.path(name)).read_bytes()).hexdigest() == checksum
     verify_run(run, evidence=record)
     record.write_text(record.read_text("utf-8").replace(named["scores.parquet"], "0" * 64), "utf-8")
-    with pytest.raises(RunCorruptError, match=r"scores\.parquet: it is not the one of the record \(SHA-256 00000000"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"scores\.parquet: .*\(SHA-256 00000000"):
         verify_run(run, evidence=record)
 
 
@@ -170,28 +170,28 @@ def test_findings_of_differences_take_the_baseline(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "code", "words"),
     [
-        ("{", "no record of a run, expected assessment-results.json"),
-        ("[]", "no record of a run"),
+        ("{", Code.MALFORMED, r"assessment-results\.json"),
+        ("[]", Code.NOT_FOUND, "no record of a run"),
         (json.dumps({"assessment-results": {"back-matter": {"resources": [
             {"rlinks": [{"href": "../x", "hashes": [{"value": "1"}]}]}]}}}),
-         "found the file '../x', expected one of run.json"),
-        (None, ": cannot be read: No such file"),
+         Code.UNKNOWN_NAME, r"'\.\./x'"),
+        (None, Code.UNREADABLE, "No such file"),
     ],
 )  # fmt: skip
-def test_a_file_that_is_no_record_is_refused(run, tmp_path, content, words):
+def test_a_file_that_is_no_record_is_refused(run, tmp_path, content, code, words):
     path = tmp_path / "record.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(InvalidInputError, match=words):
+    with raises(InvalidInputError, code=code, match=words):
         verify_run(run, evidence=path)
 
 
 def test_nothing_is_signed_for_a_run_without_checksums(tmp_path):
     run = quick.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
     as_of_format_1(tmp_path / "run")
-    with pytest.warns(UncheckedRunWarning), pytest.raises(RunCorruptError, match="nothing can be signed for it"):
+    with pytest.warns(UncheckedRunWarning), raises(RunCorruptError, code=Code.CORRUPT, match="nothing can be signed"):
         cm.export(run.url, tmp_path / "out", evidence=True)
 
 

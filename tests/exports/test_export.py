@@ -204,13 +204,18 @@ def test_one_table_by_its_metric(exported):
     run, folder, _ = exported
     metric = run.scores.metric[0]
     assert run.to_latex(metric) == (folder / "tables" / f"{metric}.tex").read_text("utf-8")
-    with pytest.raises(InvalidInputError, match=r"metric: expected .*" + metric + ".*found .mcos."):
+    with raises(
+        InvalidInputError,
+        code=Code.UNKNOWN_NAME,
+        field="metric",
+        match=r"metric: expected .*" + metric + ".*found .mcos.",
+    ):
         metric_latex(run.scores, "mcos")
 
 
 def test_a_folder_that_is_the_run_or_a_run_without_scores_is_refused(exported, tmp_path):
     run, _, _ = exported
-    with pytest.raises(InvalidInputError, match="this is the run itself; give another folder"):
+    with raises(InvalidInputError, code=Code.CONFLICT, match="the run itself"):
         cm.export(run, run.url)
     with raises(RunError, code=Code.NOT_FOUND):
         cm.export(tmp_path, tmp_path / "paper")

@@ -203,23 +203,23 @@ def test_studies_whose_tasks_follow_from_a_run_are_refused(run):
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("given", "code", "field", "words"),
     [
-        ({"format": "xml"}, "format: expected one of model-card, eval-results, every-eval-ever, fairness"),
-        ({"format": "fairness"}, "in_scope: nothing is given; a run cannot tell what its conclusions are for"),
-        ({"format": "fairness", "in_scope": "a"}, "out_of_scope: nothing is given"),
-        ({"format": "eval-results"}, "benchmark: found '', expected the benchmark's data set on the Hub, owner/name"),
-        ({"format": "eval-results", "by": "me"}, "by: the format eval-results does not take it"),
-        ({"by": "me"}, "by: a model card does not take it; leave it out, or name a format"),
+        ({"format": "xml"}, Code.UNKNOWN_NAME, "format", "model-card, eval-results, every-eval-ever, fairness"),
+        ({"format": "fairness"}, Code.MISSING, "in_scope", "nothing is given"),
+        ({"format": "fairness", "in_scope": "a"}, Code.MISSING, "out_of_scope", "nothing is given"),
+        ({"format": "eval-results"}, Code.MALFORMED, "benchmark", "found '', .*owner/name"),
+        ({"format": "eval-results", "by": "me"}, Code.UNSUPPORTED, "by", "format eval-results"),
+        ({"by": "me"}, Code.UNSUPPORTED, "by", "a model card .*name a format"),
     ],
 )
-def test_what_is_missing_or_does_not_belong_is_a_line(leaning, given, words):
-    with pytest.raises(InvalidInputError, match=words):
+def test_what_is_missing_or_does_not_belong_is_a_line(leaning, given, code, field, words):
+    with raises(InvalidInputError, code=code, field=field, match=words):
         cm.model_card(leaning, **given)
 
 
 def test_a_run_without_checksums_is_not_passed_on_and_several_are_no_single_card(leaning, tmp_path):
-    with pytest.raises(InvalidInputError, match="runs: found 2, expected one for the format fairness"):
+    with raises(InvalidInputError, code=Code.TOO_MANY, field="runs", match="found 2, .*format fairness"):
         cm.model_card(leaning, leaning, format="fairness", **SCOPE)
     old = quick.audit(Painter(), toy_suite(), tmp_path / "old", encoder=Eye())
     as_of_format_1(tmp_path / "old")

@@ -227,16 +227,16 @@ def test_editing_is_held_against_drawn_and_given_portraits(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("paper", "models", "said"),
+    ("paper", "models", "code", "field", "said"),
     [
-        ("mcsa", (), "paper: .*found 'mcsa'; did you mean mcas"),
-        ("mcas", ("dalle-3",), "paper_model: .*found 'dalle-3'; did you mean dalle-2"),
-        ("t2iat", (), "suite xmcas: it does not ask what the tables of paper 't2iat' show; give a run of"),
-        ("downstream", (), "--suite downstream/editing"),
+        ("mcsa", (), Code.UNKNOWN_NAME, "paper", "found 'mcsa'; did you mean mcas"),
+        ("mcas", ("dalle-3",), Code.UNKNOWN_NAME, "paper_model", "found 'dalle-3'; did you mean dalle-2"),
+        ("t2iat", (), Code.UNSUPPORTED, (), "suite xmcas: .*paper 't2iat'"),
+        ("downstream", (), Code.UNSUPPORTED, (), "--suite downstream/editing"),
     ],
 )
-def test_what_cannot_be_compared_is_named(leaning, paper, models, said):
-    with pytest.raises(InvalidInputError, match=said):
+def test_what_cannot_be_compared_is_named(leaning, paper, models, code, field, said):
+    with raises(InvalidInputError, code=code, field=field, match=said):
         cm.paper_table(leaning, paper, models=models)
 
 

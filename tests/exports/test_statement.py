@@ -92,7 +92,7 @@ def test_the_subject_is_the_model_as_it_is_signed_or_else_the_run(run, exported,
     about = {each["name"]: each for each in read(exported)["predicate"]["configuration"]}["run.json"]["annotations"]
     assert about["subject"] == "the run: no folder of the model's files was given"
     verify_run(run, evidence=exported)
-    with pytest.raises(InvalidInputError, match="its subject is the run and no model; leave --model out"):
+    with raises(InvalidInputError, code=Code.UNSUPPORTED, match="leave --model out"):
         verify_run(run, evidence=exported, model=folder)
 
 
@@ -158,26 +158,28 @@ def test_a_statement_of_another_run_or_model_is_refused(run, exported, folder, t
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "code", "words"),
     [
-        (b"{", "no record of a run"),
-        (b'{"a":' * 100_000, "no record of a run"),
+        (b"{", Code.MALFORMED, "no record of a run"),
+        (b'{"a":' * 100_000, Code.MALFORMED, "no record of a run"),
         (
             b'{"predicateType": "https://slsa.dev/provenance/v1"}',
-            "an in-toto statement, and none that clinometer export",
+            Code.UNSUPPORTED,
+            "an in-toto statement",
         ),
-        (b'{"payloadType": "application/vnd.in-toto+json", "payload": "?"}', "no record of a run"),
+        (b'{"payloadType": "application/vnd.in-toto+json", "payload": "?"}', Code.NOT_FOUND, "no record of a run"),
         (
             b'{"bomFormat": "CycloneDX", "components": [{"modelCard": 1}, 2]}',
-            "no component holds the verdicts of a run",
+            Code.UNSUPPORTED,
+            "no component",
         ),
-        (b" " * (MOST_JSON + 1), "more than 64 MiB; no record of a run"),
+        (b" " * (MOST_JSON + 1), Code.TOO_MANY, "more than 64 MiB"),
     ],
     ids=["no JSON", "deep", "foreign", "no payload", "foreign BOM", "huge"],
 )
-def test_another_file_is_a_line(run, tmp_path, content, words):
+def test_another_file_is_a_line(run, tmp_path, content, code, words):
     (tmp_path / "file").write_bytes(content)
-    with pytest.raises(InvalidInputError, match=words) as error:
+    with raises(InvalidInputError, code=code, match=words) as error:
         verify_run(run, evidence=tmp_path / "file")
     assert "\n" not in str(error.value)
 

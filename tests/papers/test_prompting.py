@@ -10,8 +10,9 @@ import pytest
 
 import clinometer as cm
 from clinometer.api import plan_reproduction
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from tests.cli.conftest import cli
+from tests.raising import raises
 
 __all__ = ["cli"]
 CELLS = {
@@ -124,7 +125,7 @@ def test_a_column_that_is_missing_leaves_the_other_table(folder, tmp_path):
 
 
 def test_without_pictures_it_is_said_what_to_bring(tmp_path, cli):
-    with pytest.raises(InvalidInputError, match="pictures: paper prompting takes its pictures with labels"):
+    with raises(InvalidInputError, code=Code.MISSING, field="pictures", match="paper prompting"):
         cm.reproduce("prompting", tmp_path / "out")
     status, said = cli("reproduce", "prompting", "--out", str(tmp_path / "out"), "--pictures", str(tmp_path / "none"))
     assert status == 2

@@ -115,7 +115,7 @@ def test_without_a_truth_nothing_is_corrected(folder):
 @pytest.mark.parametrize("after", [1, 4, 9, 19])
 def test_a_reading_that_was_stopped_goes_on_and_ends_the_same(folder, tmp_path, after):
     whole = cm.read_images(folder, reader=Gaze(), out=tmp_path / "whole").table
-    with pytest.raises(ModelError, match="tired"):
+    with raises(ModelError, code=Code.INVALID, match="tired"):
         read(folder, Gaze(stop_after=after))
     rest = Gaze()
     found = read(folder, rest).table
@@ -144,18 +144,18 @@ def test_what_failed_is_asked_again(folder):
 
 
 @pytest.mark.parametrize(
-    ("says", "message"),
+    ("says", "code", "message"),
     [
-        (lambda images: [Reading("man")] * (len(images) + 1), r"^reader gaze: found 4 answers to 3 images"),
-        (lambda images: None, "^reader gaze: found NoneType to 3 images"),
-        (lambda images: [Reading("a cat")] * len(images), "found the answer 'a cat'"),
-        (lambda images: next(iter([])), "reader gaze: it stopped with StopIteration"),
+        (lambda images: [Reading("man")] * (len(images) + 1), Code.WRONG_TYPE, "^reader gaze: .*4 answers to 3 images"),
+        (lambda images: None, Code.WRONG_TYPE, "^reader gaze: found NoneType to 3 images"),
+        (lambda images: [Reading("a cat")] * len(images), Code.UNKNOWN_NAME, "found the answer 'a cat'"),
+        (lambda images: next(iter([])), Code.FAILED, "reader gaze: it stopped with StopIteration"),
     ],
 )
-def test_what_a_reader_of_a_folder_may_not_do(folder, tmp_path, says, message):
+def test_what_a_reader_of_a_folder_may_not_do(folder, tmp_path, says, code, message):
     gaze = Gaze()
     gaze.read = lambda images, question: says(images)
-    with pytest.raises(ModelError, match=message):
+    with raises(ModelError, code=code, match=message):
         cm.read_images(folder, reader=gaze, out=tmp_path / "kept")
     assert not list((tmp_path / "kept").rglob("*.parquet"))
 
@@ -182,7 +182,9 @@ def test_a_damaged_part_is_named_and_the_way_out(folder, tmp_path):
     part = min((tmp_path / "out").rglob("part-*.parquet"))
     content = part.read_bytes()
     part.write_bytes(content[: len(content) // 2])
-    with pytest.raises(RunCorruptError, match=r"part-00000\.parquet: .*emove it, and its pictures are read again"):
+    with raises(
+        RunCorruptError, code=Code.CORRUPT, match=r"part-00000\.parquet: .*emove it, and its pictures are read again"
+    ):
         read(folder)
     part.unlink()
     again = Gaze()
@@ -235,20 +237,20 @@ def test_a_truth_that_does_not_fit_is_refused(folder, tmp_path, text, told):
 def test_a_truth_that_is_no_text_is_refused(folder, tmp_path):
     for content, found in ((b"\xff\x00", "byte 0 is not UTF-8"), (b"\xff\xfe\x00", "byte 2 is not UTF-16-LE")):
         (tmp_path / "truth.csv").write_bytes(content)
-        with pytest.raises(ImportManifestError, match=rf"truth\.csv: {found}; save it as UTF-8"):
+        with raises(ImportManifestError, code=Code.NOT_TEXT, match=rf"truth\.csv: {found}"):
             read(folder, truth=tmp_path / "truth.csv")
 
 
 def test_built_in_questions_are_read_and_others_are_named(tmp_path):
     assert question_names() == ["age", "gender", "monk"]
     assert {name for each in question_names() for name in load_question(each).answers} > {"man", "woman", "old"}
-    with pytest.raises(SuiteError, match=r"no question named 'gendre': .*did you mean gender\?"):
+    with raises(SuiteError, code=Code.UNKNOWN_NAME, match=r"'gendre': .*did you mean gender\?"):
         load_question("gendre")
     (tmp_path / "q.yaml").write_text("name: x\ntext: y\nanswers: {a: {text: one}}\nmore: 1\n")
-    with pytest.raises(SuiteError, match=r"q\.yaml: more: unknown key"):
+    with raises(SuiteError, code=Code.UNKNOWN_NAME, match=r"q\.yaml: more: "):
         load_question(tmp_path / "q.yaml")
     (tmp_path / "q.yaml").write_text("name: x\ntext: y\nanswers: {a: {text: one}}\n")
-    with pytest.raises(SuiteError, match=r"q\.yaml: answers: "):
+    with raises(SuiteError, code=Code.TOO_FEW, match=r"q\.yaml: answers: "):
         load_question(tmp_path / "q.yaml")
 
 
@@ -367,7 +369,7 @@ def test_an_open_question_that_does_not_fit_is_refused(concepts, tmp_path, writt
 def test_one_question_of_several_is_named_behind_a_hash(tmp_path):
     (tmp_path / "q.yaml").write_text("readings:\n- {name: x, kind: open, text: X}\n- {name: y, kind: open, text: Y}")
     assert load_question(f"{tmp_path}/q.yaml#y").text == "Y"
-    with pytest.raises(SuiteError, match="expected one by its name"):
+    with raises(SuiteError, code=Code.TOO_MANY, match="expected one by its name"):
         load_question(f"{tmp_path}/q.yaml#z")
 
 

@@ -162,18 +162,18 @@ def test_what_an_encoders_own_code_raises_is_one_line_with_its_name(tmp_path):
 
     (tmp_path / "x").mkdir()
     Image.new("RGB", (8, 8)).save(tmp_path / "x" / "a.png")
-    with pytest.raises(ModelError, match=r"^encoder reader: it stopped with RuntimeError: out of words$"):
+    with raises(ModelError, code=Code.FAILED, match="^encoder reader: .*RuntimeError: out of words$"):
         run(encoder=Stopping())
-    with pytest.raises(ModelError, match=r"^encoder reader: it stopped with RuntimeError: out of sight$"):
+    with raises(ModelError, code=Code.FAILED, match="^encoder reader: .*RuntimeError: out of sight$"):
         run(encoder=Stopping(), images=tmp_path)
     for options in ({}, {"images": tmp_path}):
-        with pytest.raises(ModelError, match=r"^encoder reader: found ndarray .*expected an array of numbers"):
+        with raises(ModelError, code=Code.WRONG_SHAPE, match="^encoder reader: found ndarray "):
             run(encoder=Short(), **options)
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "1", None])
 def test_a_seed_that_is_none_is_named(seed):
-    with pytest.raises(InvalidInputError, match=f"seed: expected a whole number, 0 or more, found {seed!r}"):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="seed", match=f"found {seed!r}"):
         run(seed=seed)
 
 
@@ -196,28 +196,28 @@ def test_a_folder_of_tests_and_its_sentences_are_found_by_name():
 
 
 def test_what_cannot_be_tested_is_refused(tmp_path):
-    with pytest.raises(SuiteError, match="give: clinometer audit --suite toy"):
+    with raises(SuiteError, code=Code.UNSUPPORTED, match="give: clinometer audit --suite toy"):
         run(toy_suite())
-    with pytest.raises(SuiteError, match=r"weat/6: it asks for no images; give: clinometer test weat/6"):
+    with raises(SuiteError, code=Code.UNSUPPORTED, match="weat/6: .*give: clinometer test weat/6"):
         quick.audit("reference", "weat/6", tmp_path / "run")
     file = tmp_path / "mine.yaml"  # a suite of one's own is known by its file, not by its name
     file.write_text(yaml.safe_dump(toy_suite().model_dump(mode="json", exclude_none=True)))
-    with pytest.raises(SuiteError, match=rf"give: clinometer audit --suite {file}"):
+    with raises(SuiteError, code=Code.UNSUPPORTED, match=rf"give: clinometer audit --suite {file}"):
         run(file)
-    with pytest.raises(SuiteError, match=r"no suite named .waet/6.*did you mean"):
+    with raises(SuiteError, code=Code.UNKNOWN_NAME, match="waet/6.*did you mean"):
         run("waet/6")
-    with pytest.raises(ModelError, match="it embeds texts only; name one of images"):
+    with raises(ModelError, code=Code.UNSUPPORTED, match="texts only"):
         run(images=tmp_path)
-    with pytest.raises(ModelError, match="no folder of pictures for a set; expected one of a, b, x, y"):
+    with raises(ModelError, code=Code.NOT_FOUND, match="one of a, b, x, y"):
         run(encoder=Viewer(), images=tmp_path)
-    with pytest.raises(ModelError, match="no such folder"):
+    with raises(ModelError, code=Code.NOT_FOUND, match="no such folder"):
         run(encoder=Viewer(), images=tmp_path / "nowhere")
     with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="seed"):
         run(seed=-1)
     with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="max_missing"):
         run(max_missing=1.0)
     for name, number in (("permutations", 0), ("resamples", 0), ("ddof", -1)):
-        with pytest.raises(InvalidInputError, match=f"{name}: expected . or more, found {number}"):
+        with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field=name, match=f"found {number}"):
             run(**{name: number})
     with raises(InvalidInputError, code=Code.UNKNOWN_NAME, field="unit"):
         run(unit="letter")

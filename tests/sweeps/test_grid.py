@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clinometer.errors import SweepError
+from clinometer.errors import Code, SweepError
 from clinometer.report.rows import Row
 from clinometer.sweeps import AXES, Cell, Grid, load_sweep, sweep_from_mapping
 from clinometer.sweeps.page import COLUMNS, written
+from tests.raising import raises
 
 GUIDANCE = st.lists(st.floats(0, 30).map(lambda x: round(x, 2)), min_size=1, max_size=4, unique=True)
 SEEDS = st.lists(st.integers(0, 9), min_size=1, max_size=3, unique=True)
@@ -61,33 +62,37 @@ def test_a_value_alone_is_an_axis_of_one():
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "code", "said"),
     [
-        ({"axs": {}}, "sweep: axs: unknown key"),
-        ({"axes": {"guidence": [1]}}, "sweep: axes.guidence: unknown key"),
-        ({"axes": {"guidance": []}}, "sweep: axes.guidance: it is empty; give it a value, or leave it out"),
-        ({"axes": {"guidance": [3, 3.0]}}, "sweep: axes.guidance: 3 comes twice"),
-        ({"axes": {"model": ["a", "A"]}}, "two cells would lie in one folder"),
-        ({"axes": {"seed": [-1]}}, "expected at least 0, found -1"),
-        ({"axes": {"steps": [2.5]}}, "found 2.5"),
-        ({"axes": {"seed": [0, True]}}, "found True"),
-        ({"axes": {"guidance": ["high"]}}, "found 'high'"),
-        ({"axes": {"guidance": [float("nan")]}}, "axes.guidance.0: .*finite"),
-        ({"axes": {"seed": list(range(20_000))}}, "20,000 cells, more than 10,000; divide the sweep"),
-        ({"baseline": {"guidance": 3}}, r"baseline.guidance: found 3, and the axis has of the model; give one of them"),
-        ({"axes": {"guidance": [1, 3]}, "baseline": {"guidance": 2}}, "found 2, and the axis has 1, 3"),
-        ({"baseline": {"seed": 0}}, "each seed has its own baseline"),
-        ({"baseline": {"guidence": 1}}, "baseline: unknown axis 'guidence'"),
-        ({"images": 0}, "images: .*found 0"),
-        ({"until": "soon"}, "until"),
-        ({"until": True}, "until.*found True"),
-        ({"images": True}, "sweep: images: expected a number, found true"),
-        ({"budget": True}, "sweep: budget: expected a number, found true"),
-        ({"axes": {"guidance": [3, True]}}, "sweep: axes.guidance.1: expected a number, found true"),
+        ({"axs": {}}, Code.UNKNOWN_NAME, "sweep: axs: unknown key"),
+        ({"axes": {"guidence": [1]}}, Code.UNKNOWN_NAME, r"axes\.guidence: "),
+        ({"axes": {"guidance": []}}, Code.TOO_FEW, r"axes\.guidance: it is empty"),
+        ({"axes": {"guidance": [3, 3.0]}}, Code.DUPLICATE, r"axes\.guidance: 3 "),
+        ({"axes": {"model": ["a", "A"]}}, Code.DUPLICATE, "two cells would lie in one folder"),
+        ({"axes": {"seed": [-1]}}, Code.OUT_OF_RANGE, "expected at least 0, found -1"),
+        ({"axes": {"steps": [2.5]}}, Code.WRONG_TYPE, "found 2.5"),
+        ({"axes": {"seed": [0, True]}}, Code.WRONG_TYPE, "found True"),
+        ({"axes": {"guidance": ["high"]}}, Code.WRONG_TYPE, "found 'high'"),
+        ({"axes": {"guidance": [float("nan")]}}, Code.NOT_FINITE, "axes.guidance.0: .*finite"),
+        ({"axes": {"seed": list(range(20_000))}}, Code.TOO_MANY, "20,000 cells, more than 10,000"),
+        ({"baseline": {"guidance": 3}}, Code.UNKNOWN_NAME, r"baseline\.guidance: found 3, .*of the model"),
+        (
+            {"axes": {"guidance": [1, 3]}, "baseline": {"guidance": 2}},
+            Code.UNKNOWN_NAME,
+            "found 2, and the axis has 1, 3",
+        ),
+        ({"baseline": {"seed": 0}}, Code.CONFLICT, "each seed has its own baseline"),
+        ({"baseline": {"guidence": 1}}, Code.UNKNOWN_NAME, "baseline: unknown axis 'guidence'"),
+        ({"images": 0}, Code.OUT_OF_RANGE, "images: .*found 0"),
+        ({"until": "soon"}, Code.MALFORMED, "until"),
+        ({"until": True}, Code.MALFORMED, "until.*found True"),
+        ({"images": True}, Code.WRONG_TYPE, "sweep: images: .*found true"),
+        ({"budget": True}, Code.WRONG_TYPE, "sweep: budget: .*found true"),
+        ({"axes": {"guidance": [3, True]}}, Code.WRONG_TYPE, r"axes\.guidance\.1: .*found true"),
     ],
 )
-def test_what_is_no_grid_is_refused_in_a_line(asked, said):
-    with pytest.raises(SweepError, match=said) as error:
+def test_what_is_no_grid_is_refused_in_a_line(asked, code, said):
+    with raises(SweepError, code=code, match=said) as error:
         sweep_from_mapping(asked)
     assert "\n" not in str(error.value)
 
@@ -101,7 +106,7 @@ def test_files_that_are_none_are_named(tmp_path):
     ):
         if content is not None:
             (tmp_path / name).write_text(content)
-        with pytest.raises(SweepError, match=said) as error:
+        with raises(SweepError, code=Code.INVALID, match=said) as error:
             load_sweep(tmp_path / name)
         assert str(tmp_path / name) in str(error.value)
 

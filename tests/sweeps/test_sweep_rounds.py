@@ -9,12 +9,13 @@ import pandas as pd
 import pytest
 
 import clinometer as cm
-from clinometer.errors import RunMismatchError, SweepError
+from clinometer.errors import Code, RunMismatchError, SweepError
 from clinometer.models.protocols import GenerationResult
 from clinometer.pipeline import recipes
 from clinometer.pipeline.comparison import evidence_between
 from tests import quick
 from tests.pipeline.engine_toys import InTurn
+from tests.raising import raises
 from tests.sweeps.toy_sweeps import Broken, Shifted, contents, record
 from tests.toys import Eye, toy_suite
 
@@ -187,21 +188,21 @@ def test_one_setting_is_drawn_until_its_own_concepts_are_decided(tmp_path):
     )
     assert contents(tmp_path / "sweep" / "cells" / "plain-toy-seed-0") == contents(tmp_path / "a")
     assert "rounds" not in {key for key, value in record(tmp_path / "sweep").items() if value}
-    with pytest.raises(SweepError, match="drawn until their own concepts were decided, and cannot be compared"):
+    with raises(SweepError, code=Code.UNSUPPORTED, field="until", match="drawn until their own concepts"):
         swept(tmp_path / "sweep")
     assert not one.failed
     assert alone.record["until"] == {"precision": None}
 
 
 @pytest.mark.parametrize(("suite", "why"), [
-    ("reference-intersections", "its groups are cells of gender and tone, and --until takes one pair of groups"),
-    ("t2iat/flowers-insects", "study 't2iat' is drawn in one go and takes no --until"),
+    ("reference-intersections", "cells of gender and tone"),
+    ("t2iat/flowers-insects", "'t2iat' .*--until"),
 ])  # fmt: skip
 @pytest.mark.parametrize("given", [("plain",), ("plain", "far")])
 def test_a_suite_that_cannot_be_drawn_in_rounds_is_refused_before_anything_is_drawn(tmp_path, suite, why, given):
     painters = models()
     axes = {"suite": ["toy", suite], "model": list(given)}
-    with pytest.raises(SweepError, match=f"until: suite {suite}: {why}.*; leave the suite out, or until"):
+    with raises(SweepError, code=Code.UNSUPPORTED, field="until", match=f"suite {suite}: .*{why}"):
         swept(tmp_path / "sweep", models=painters, axes=axes)
     assert not (tmp_path / "sweep").exists()
     assert [model.drawn for model in painters.values()] == [0, 0, 0]
@@ -214,7 +215,7 @@ def test_a_suite_that_cannot_be_read_is_left_to_its_cells(tmp_path):
 
 
 def test_a_cell_is_no_audit_of_its_own(whole):
-    with pytest.raises(RunMismatchError, match="until differences from a baseline are decided"):
+    with raises(RunMismatchError, code=Code.MISMATCH, match="differences from a baseline"):
         quick.audit(
             Shifted(name="plain"), SUITES["toy"], whole.runs["plain-toy-seed-0"].url,
             encoder=Eye(), until="decided", images=MOST,

@@ -5,11 +5,12 @@ import gzip
 import numpy as np
 import pytest
 
-from clinometer.errors import ImportManifestError, ModelError
+from clinometer.errors import Code, ImportManifestError, ModelError
 from clinometer.models.encoders.embeddings import load
 from clinometer.models.files import read_manifest
 from clinometer.models.weights import weight_files
 from clinometer.studies.counts.table import DISCARDED, read_counts
+from tests.raising import raises
 
 MAN, WOMAN = [1.0, 2.0, 3.0], [4.0, 5.0, 6.0]
 
@@ -76,6 +77,6 @@ def test_a_folder_of_one_variant_says_which(tmp_path):
         (tmp_path / folder).mkdir()
     (tmp_path / "vae" / "model.safetensors").touch()
     (tmp_path / "unet" / "model.fp16-00001-of-00002.safetensors").touch()
-    with pytest.raises(ModelError, match=r"without a variant in its name in unet; .*give --variant fp16"):
+    with raises(ModelError, code=Code.NOT_FOUND, match=r"without a variant in its name in unet; .*give --variant fp16"):
         weight_files("sd", [tmp_path / "vae", tmp_path / "unet"])
     assert len(weight_files("sd", [tmp_path / "vae", tmp_path / "unet"], variant="fp16")) == 2

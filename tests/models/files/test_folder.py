@@ -103,57 +103,98 @@ def test_a_manifest_elsewhere(folder, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "code", "message"),
     [
-        ("", "line 1: found the columns none; expected file"),
-        ('"an\n\n\nimage",b\na.png,cook', "line 1: found the columns an image, b; expected file"),
-        ("path,concept\na.png,cook", "line 1: found the columns path, concept; expected file"),
-        ("file,colour\na.png,x", "expected file, and concept or group, or the prompt"),
-        ("File,concept\na.png,cook", "found the columns File, concept; expected file, .*; rename File to file$"),
-        ("file_name,prompt\na.png,x", "found the columns file_name, prompt; .*; rename file_name to file$"),
-        ("file;concept\na.png;cook;x", "line 2: more values than the 2 columns; put quotes .* with a semicolon"),
-        ("file,group,concept,group\na.png,man,,woman", "line 1: found the column group 2 times; remove all but one"),
-        ("file,concept\n", "lists no images"),
-        ("file,concept\n,cook", "line 2, file: nothing found"),
-        ("file,concept,group\na.png,,", "line 2: found none of concept, group and prompt"),
-        ("file,concept,role\na.png,cook,attribute", "line 2, role: found 'attribute', expected 'target'"),
-        ("file,concept,role\na.png,cook,hero", "line 2, role: found 'hero'"),
-        ("file,concept\na.png,cook\nb.png,cook\na.png,nurse", "line 4, file: 'a.png' is in line 2 already"),
-        ("file,concept\na.png,cook\nsub/../a.png,nurse", "line 3, file: 'sub/../a.png' is in line 2 already"),
-        ("file,concept,flagged\na.png,cook,maybe", "line 2, flagged: found 'maybe', expected true or false"),
-        ("file,concept\n../x.png,cook", "line 2, file: '../x.png' lies outside the folder"),
-        ("file,concept\n/etc/hostname,cook", "line 2, file: '/etc/hostname' lies outside the folder"),
+        ("", Code.MISSING, "line 1: found the columns none; expected file"),
+        ('"an\n\n\nimage",b\na.png,cook', Code.MISSING, "line 1: found the columns an image, b; expected file"),
+        ("path,concept\na.png,cook", Code.MISSING, "line 1: found the columns path, concept; expected file"),
+        ("file,colour\na.png,x", Code.MISSING, "expected file, and concept or group, or the prompt"),
+        (
+            "File,concept\na.png,cook",
+            Code.MISSING,
+            "found the columns File, concept; expected file, .*; rename File to file$",
+        ),
+        (
+            "file_name,prompt\na.png,x",
+            Code.MISSING,
+            "found the columns file_name, prompt; .*; rename file_name to file$",
+        ),
+        ("file;concept\na.png;cook;x", Code.MALFORMED, "line 2: more values than the 2 columns; .*semicolon"),
+        ("file,group,concept,group\na.png,man,,woman", Code.DUPLICATE, "line 1: .*group 2 times"),
+        ("file,concept\n", Code.TOO_FEW, "lists no images"),
+        ("file,concept\n,cook", Code.MISSING, "line 2, file: nothing found"),
+        ("file,concept,group\na.png,,", Code.MISSING, "line 2: found none of concept, group and prompt"),
+        (
+            "file,concept,role\na.png,cook,attribute",
+            Code.MISMATCH,
+            "line 2, role: found 'attribute', expected 'target'",
+        ),
+        ("file,concept,role\na.png,cook,hero", Code.MISMATCH, "line 2, role: found 'hero'"),
+        (
+            "file,concept\na.png,cook\nb.png,cook\na.png,nurse",
+            Code.DUPLICATE,
+            "line 4, file: 'a.png' is in line 2 already",
+        ),
+        (
+            "file,concept\na.png,cook\nsub/../a.png,nurse",
+            Code.DUPLICATE,
+            "line 3, file: 'sub/../a.png' is in line 2 already",
+        ),
+        (
+            "file,concept,flagged\na.png,cook,maybe",
+            Code.WRONG_TYPE,
+            "line 2, flagged: found 'maybe', expected true or false",
+        ),
+        ("file,concept\n../x.png,cook", Code.UNTRUSTED, r"line 2, file: '\.\./x\.png' lies outside"),
+        ("file,concept\n/etc/hostname,cook", Code.UNTRUSTED, "line 2, file: '/etc/hostname' lies outside"),
         (
             "file,concept\na.png,cook\nx.png,cook\ny.png,cook",
+            Code.NOT_FOUND,
             r"line 3, file: not in the folder: 'x.png' and 1 more; ",
         ),
-        ("file,concept\na.png,cook,oh,no", "line 2: more values than the 2 columns"),
-        ('file,concept\n"a.png"x,cook', "after line 1: not valid CSV"),
-        ("file,concept\na\0b.png,cook", "not in the folder"),
-        (f"file,concept\n{'x' * 3900}.png,cook", "not in the folder"),
-        (f"file,concept\n{'x' * 5000}.png,cook", "line 2, file: found 5,004 characters, expected at most 4,000"),
+        ("file,concept\na.png,cook,oh,no", Code.MALFORMED, "line 2: more values than the 2 columns"),
+        ('file,concept\n"a.png"x,cook', Code.MALFORMED, "after line 1: not valid CSV"),
+        ("file,concept\na\0b.png,cook", Code.NOT_FOUND, "not in the folder"),
+        (f"file,concept\n{'x' * 3900}.png,cook", Code.NOT_FOUND, "not in the folder"),
+        (
+            f"file,concept\n{'x' * 5000}.png,cook",
+            Code.TOO_MANY,
+            "line 2, file: found 5,004 characters, expected at most 4,000",
+        ),
     ],
 )
-def test_what_a_csv_may_not_say(folder, text, message):
-    with pytest.raises(ImportManifestError, match=message) as caught:
+def test_what_a_csv_may_not_say(folder, text, code, message):
+    with raises(ImportManifestError, code=code, match=message) as caught:
         read_manifest(write(folder, text))
     assert str(caught.value).startswith("manifest.csv")
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "code", "message"),
     [
-        ("not json", "line 1: not valid JSON"),
-        ("[1]", "line 1: found list, expected an object"),
-        ('{"file": 3, "concept": "cook"}', "line 1, file: found 3, expected text"),
-        ('{"concept": "cook"}', "line 1, file: nothing found"),
-        ('{"file_name": "a.png", "prompt": "x"}', "line 1, file: nothing found, .*; rename file_name to file$"),
-        ('{"file": "a.png", "group": "man", "group": "woman"}', "line 1: not valid JSON: group is given 2 times"),
-        ('{"file": "a.png", "concept": "cook", "prompt": "a cook \\ud83d"}', "line 1, prompt: .* half a character"),
+        ("not json", Code.MALFORMED, "line 1: not valid JSON"),
+        ("[1]", Code.WRONG_TYPE, "line 1: found list, expected an object"),
+        ('{"file": 3, "concept": "cook"}', Code.WRONG_TYPE, "line 1, file: found 3, expected text"),
+        ('{"concept": "cook"}', Code.MISSING, "line 1, file: nothing found"),
+        (
+            '{"file_name": "a.png", "prompt": "x"}',
+            Code.MISSING,
+            "line 1, file: nothing found, .*; rename file_name to file$",
+        ),
+        (
+            '{"file": "a.png", "group": "man", "group": "woman"}',
+            Code.MALFORMED,
+            "line 1: not valid JSON: group is given 2 times",
+        ),
+        (
+            '{"file": "a.png", "concept": "cook", "prompt": "a cook \\ud83d"}',
+            Code.NOT_TEXT,
+            "line 1, prompt: .* half a character",
+        ),
     ],
 )
-def test_what_json_lines_may_not_say(folder, text, message):
-    with pytest.raises(ImportManifestError, match=message):
+def test_what_json_lines_may_not_say(folder, text, code, message):
+    with raises(ImportManifestError, code=code, match=message):
         read_manifest(write(folder, text, "manifest.jsonl"))
 
 
@@ -166,17 +207,19 @@ def test_a_link_out_of_the_folder_is_refused(folder, tmp_path_factory):
 
 
 def test_no_manifest_no_folder_and_no_utf8(folder):
-    with pytest.raises(ImportManifestError, match=r"looked for manifest\.csv.*write a CSV"):
+    with raises(ImportManifestError, code=Code.NOT_FOUND, match=r"looked for manifest\.csv.*write a CSV"):
         read_manifest(folder)
-    with pytest.raises(ImportManifestError, match="no such folder"):
+    with raises(ImportManifestError, code=Code.NOT_FOUND, match="no such folder"):
         read_manifest(folder / "gone")
-    with pytest.raises(ImportManifestError, match=r"looked for .*mine\.csv"):
+    with raises(ImportManifestError, code=Code.NOT_FOUND, match=r"looked for .*mine\.csv"):
         read_manifest(folder, "mine.csv")
     (folder / "mine.csv").touch()
-    with pytest.raises(ImportManifestError, match=rf"looked for mine\.csv; did you mean {folder / 'mine.csv'}\?"):
+    with raises(
+        ImportManifestError, code=Code.NOT_FOUND, match=rf"looked for mine\.csv; did you mean {folder / 'mine.csv'}\?"
+    ):
         read_manifest(folder, "mine.csv")
     (folder / "manifest.csv").write_bytes("file,concept\na.png,Köchin".encode("latin-1"))
-    with pytest.raises(ImportManifestError, match="not UTF-8"):
+    with raises(ImportManifestError, code=Code.NOT_TEXT, match="not UTF-8"):
         read_manifest(folder)
 
 
@@ -251,7 +294,7 @@ def test_a_manifest_is_refused_by_its_size_and_its_rows(folder, monkeypatch):
 
 def test_json_that_is_nested_without_end_is_refused(folder):
     (folder / "manifest.jsonl").write_text('{"file": ' + "[" * 200_000)
-    with pytest.raises(ImportManifestError, match=r"manifest.jsonl, line 1: nested too deeply"):
+    with raises(ImportManifestError, code=Code.MALFORMED, match=r"manifest\.jsonl, line 1: nested too deeply"):
         read_manifest(folder)
 
 
@@ -310,7 +353,7 @@ def test_a_batch_is_a_name_or_a_number_and_what_is_odd_about_it_is_said(tmp_path
     assert "came in one batch" in one
     assert "pilot" in one
     assert list(odd_batches("m.csv", [replace(row, batch="") for row in rows])) == []
-    with pytest.raises(ImportManifestError, match="batch: found"):
+    with raises(ImportManifestError, code=Code.WRONG_TYPE, match="batch: found"):
         manifest_row("m.csv", 2, {"file": "a.png", "concept": "nurse", "batch": [1]})
 
 
@@ -335,7 +378,7 @@ def test_a_file_is_found_whose_accents_are_apart_from_their_letters(folder):
 
 
 def test_a_file_in_another_letter_case_is_named(folder):
-    with pytest.raises(ImportManifestError, match=r"not in the folder: 'A\.PNG'; did you mean a\.png\?"):
+    with raises(ImportManifestError, code=Code.NOT_FOUND, match=r"'A\.PNG'; did you mean a\.png\?"):
         read_manifest(write(folder, "file,concept\nA.PNG,cook\n"))
 
 
@@ -356,17 +399,21 @@ def test_what_spreadsheets_of_many_kinds_write(folder, content):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "code", "message"),
     [
-        (b"PK\x03\x04rest", "it is an Excel workbook or another archive; save the table as CSV"),
-        (b"\xd0\xcf\x11\xe0rest", "it is an old Excel workbook; save the table as CSV"),
-        ("file,concept\ncaf\u00e9.png,cook\n".encode("latin-1"), "byte 16 is not UTF-8; save it as UTF-8"),
-        (b"sep=;\nfile;concept\na.png;cook;more\n", "line 3: more values than the 2 columns"),
+        (b"PK\x03\x04rest", Code.NOT_TEXT, "it is an Excel workbook or another archive; save the table as CSV"),
+        (b"\xd0\xcf\x11\xe0rest", Code.NOT_TEXT, "it is an old Excel workbook; save the table as CSV"),
+        (
+            "file,concept\ncaf\u00e9.png,cook\n".encode("latin-1"),
+            Code.NOT_TEXT,
+            "byte 16 is not UTF-8; save it as UTF-8",
+        ),
+        (b"sep=;\nfile;concept\na.png;cook;more\n", Code.MALFORMED, "line 3: more values than the 2 columns"),
     ],
 )
-def test_what_is_no_text_is_named_with_the_way_out(folder, content, message):
+def test_what_is_no_text_is_named_with_the_way_out(folder, content, code, message):
     (folder / "manifest.csv").write_bytes(content)
-    with pytest.raises(ImportManifestError, match=message):
+    with raises(ImportManifestError, code=code, match=message):
         read_manifest(folder)
 
 

@@ -113,8 +113,10 @@ def test_files_that_all_fail_are_mended_and_imported_elsewhere(tmp_path):
         row["content"] = row.pop("image")["bytes"]
     lines = [{name: value for name, value in row.items() if name != "content"} for row in rows]
     (folder / "manifest.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    with pytest.raises(
-        ModelError, match=r"all 10 images failed, .*; fix the files, delete .*run and give the same command again$"
+    with raises(
+        ModelError,
+        code=Code.FAILED,
+        match=r"all 10 images failed, .*; fix the files, delete .*run and give the same command again$",
     ):
         imported(folder, tmp_path)
     for row in rows:
@@ -148,7 +150,9 @@ def test_a_manifest_that_was_mended_is_another_run(tmp_path, fix, said):
     manifest.write_text("\n".join(map(json.dumps, lines)))
     run = imported(folder, tmp_path)
     manifest.write_text("\n".join(map(json.dumps, fix(lines))))
-    with pytest.raises(RunMismatchError, match=f"holds a run of another manifest .*{said}.*give another --out"):
+    with raises(
+        RunMismatchError, code=Code.MISMATCH, match=f"holds a run of another manifest .*{said}.*give another --out"
+    ):
         imported(folder, tmp_path)
     manifest.write_text("\n".join(map(json.dumps, lines)))
     assert values(imported(folder, tmp_path)) == values(run)
@@ -184,7 +188,7 @@ def test_a_page_that_is_damaged_is_named(parquet, tmp_path):
     content = bytearray(parquet.read_bytes())
     content[200:1200] = bytes(1000)
     parquet.write_bytes(content)
-    with pytest.raises(ImportManifestError, match=r"images.parquet: it cannot be read as a table"):
+    with raises(ImportManifestError, code=Code.UNREADABLE, match=r"images\.parquet: .*table"):
         imported(parquet, tmp_path / "run")
 
 
@@ -230,37 +234,42 @@ def test_class_labels_count_by_their_names(parquet, tmp_path, kind):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "code", "message"),
     [
-        (lambda row: row | {"concept": 0, "group": None}, "line 1, concept: found 0, expected text"),
-        (lambda row: row | {"image": "images/1.png"}, "image: found string, expected the files' bytes"),
-        (lambda row: row | {"image": [row["image"]]}, "image: found list.*, expected the files' bytes"),
-        (lambda row: {"picture": row["image"], "concept": row["concept"]}, "columns picture, concept; expected image"),
-        (lambda row: row | {"concept": "nobody", "group": None}, "'nobody' is not in suite toy"),
+        (lambda row: row | {"concept": 0, "group": None}, Code.WRONG_TYPE, "line 1, concept: found 0"),
+        (lambda row: row | {"image": "images/1.png"}, Code.WRONG_TYPE, "image: found string"),
+        (lambda row: row | {"image": [row["image"]]}, Code.WRONG_TYPE, "image: found list"),
+        (
+            lambda row: {"picture": row["image"], "concept": row["concept"]},
+            Code.MISSING,
+            "columns picture, concept; expected image",
+        ),
+        (lambda row: row | {"concept": "nobody", "group": None}, Code.UNKNOWN_NAME, "'nobody' is not in suite toy"),
         (
             lambda row: row | {"concept": None, "group": None, "prompt": None},
+            Code.MISSING,
             "line 1: found none of concept, group and prompt",
         ),
     ],
 )
-def test_what_does_not_fit_is_named(tmp_path, change, message):
+def test_what_does_not_fit_is_named(tmp_path, change, code, message):
     pq.write_table(pa.Table.from_pylist([change(row) for row in records()]), tmp_path / "images.parquet")
-    with pytest.raises(ImportManifestError, match=message):
+    with raises(ImportManifestError, code=code, match=message):
         imported(tmp_path / "images.parquet", tmp_path)
 
 
 def test_a_file_that_is_no_table(tmp_path):
     (tmp_path / "images.parquet").write_bytes(b"nonsense")
-    with pytest.raises(ImportManifestError, match=r"images\.parquet: it cannot be read as a table"):
+    with raises(ImportManifestError, code=Code.UNREADABLE, match=r"images\.parquet: .*table"):
         imported(tmp_path / "images.parquet", tmp_path)
     (tmp_path / "images.txt").write_text("nonsense")
-    with pytest.raises(ImportManifestError, match="found no Parquet or Arrow file"):
+    with raises(ImportManifestError, code=Code.UNREADABLE, match="no Parquet or Arrow file"):
         imported(tmp_path / "images.txt", tmp_path)
 
 
 def test_a_table_without_rows_is_refused(parquet, tmp_path):
     pq.write_table(pq.read_table(parquet).slice(0, 0), tmp_path / "empty.parquet")
-    with pytest.raises(ImportManifestError, match=r"empty\.parquet: its tables hold no rows; expected one an image"):
+    with raises(ImportManifestError, code=Code.TOO_FEW, match=r"empty\.parquet: .*no rows"):
         imported(tmp_path / "empty.parquet", tmp_path)
 
 

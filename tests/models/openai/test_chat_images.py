@@ -279,26 +279,26 @@ def test_an_image_of_another_format_is_read(form):
 @pytest.mark.parametrize("status", [401, 404])
 def test_a_wrong_key_or_place_ends_the_run_and_names_the_variable(shape, status):
     variable = "GEMINI_API_KEY" if shape == "gemini" else "OPENAI_API_KEY"
-    with pytest.raises(ModelError, match=rf"painter: .*no such thing; check {variable} and the model's name"):
+    with raises(ModelError, code=Code.REFUSED, match=rf"painter: .*no such thing; check {variable}"):
         draw(shape, lambda number, asked: error(status, None, "no such thing"))
 
 
 def test_what_does_not_fit_is_refused_before_a_request():
     with raises(ModelError, code=Code.MISSING, field="price"):
         chat.load("painter")
-    with pytest.raises(ModelError, match="write chat:MODEL, such as chat:"):
+    with raises(ModelError, code=Code.MISSING, match="write chat:MODEL"):
         chat.load("", price=0)
-    with pytest.raises(ModelError, match="write gemini:MODEL"):
+    with raises(ModelError, code=Code.MISSING, match="write gemini:MODEL"):
         chat.load_gemini("", price=0)
     with raises(ModelError, code=Code.CONFLICT, field=("height", "width")):
         chat.load("painter", price=0, height=64)
-    with pytest.raises(ModelError, match="further: found list, expected a mapping"):
+    with raises(ModelError, code=Code.WRONG_TYPE, field="further", match="found list"):
         chat.load("painter", price=0, further=[1])
 
 
 def test_gemini_needs_its_own_key(monkeypatch):
     monkeypatch.delenv("GEMINI_API_KEY")
-    with pytest.raises(ModelError, match="no key: set GEMINI_API_KEY"):
+    with raises(ModelError, code=Code.MISSING, match="GEMINI_API_KEY"):
         chat.load_gemini("painter", price=0)
 
 
@@ -318,7 +318,7 @@ def test_an_audit_counts_refusals_by_group_and_goes_on_where_it_stopped(shape, t
 
     with ImageServer(behaviour) as server:
         model = connect(shape, server, send_seed=True, concurrency=1)
-        with pytest.raises(ModelError, match="add credit and run it again"):
+        with raises(ModelError, code=Code.REFUSED, match="add credit"):
             quick.audit(model, suite, tmp_path / "run", encoder=Eye(), budget=2.0)
         before = len(server.asked)
         run = quick.audit(model, suite, tmp_path / "run", encoder=Eye(), budget=2.0)
@@ -349,7 +349,7 @@ def test_a_model_that_answers_in_words_alone_ends_as_a_run_of_refusals(tmp_path:
 def test_an_endpoint_of_another_shape_ends_the_run_with_what_it_said(tmp_path: Path):
     suite = toy_suite(target=1, attribute=1, concepts=2)
     with ImageServer(lambda number, asked: (200, {"created": 1, "data": []}, {})) as server:
-        with pytest.raises(ModelError, match=rf"painter: all \d+ images failed, the first because: {NONE}: .*; fix it"):
+        with raises(ModelError, code=Code.FAILED, match=rf"painter: all \d+ images failed, .*: {NONE}: "):
             quick.audit(connect("openrouter", server), suite, tmp_path / "run", encoder=Eye(), budget=9.0)
         server.behaviour = painted("openrouter")
         run = quick.audit(connect("openrouter", server), suite, tmp_path / "run", encoder=Eye(), budget=9.0)

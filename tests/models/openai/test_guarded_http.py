@@ -251,7 +251,7 @@ def test_a_proxy_of_the_users_may_be_private(monkeypatch):
 
 @pytest.mark.parametrize("host", ["", "http://a.example", "a.example:80", "a.example/b", "a b"])
 def test_what_is_trusted_is_a_host(host):
-    with pytest.raises(ModelError, match="trusted_host: "):
+    with raises(ModelError, code=Code.MALFORMED, field="trusted_host", match="trusted_host: "):
         load("gpt-image-1", price=0, base_url="http://localhost:1/v1", trusted_host=[host])
 
 

@@ -110,7 +110,7 @@ def test_a_model_without_edits_ends_the_run():
 
 def test_several_strengths_are_refused_before_anything_is_spent(tmp_path: Path):
     with ImageServer() as server:
-        with pytest.raises(ModelError, match=r"edits have no strength, found 2 strengths in suite toy-editing"):
+        with raises(ModelError, code=Code.UNSUPPORTED, match="2 strengths in suite toy-editing"):
             quick.audit(connect(server), toy_suite(), tmp_path / "run", encoder=Reader(), budget=9.0)
         assert server.asked == []
 
@@ -121,10 +121,10 @@ def test_a_stopped_run_pays_for_the_edits_that_are_missing(tmp_path: Path):
 
     with ImageServer(no_credit_left) as server:  # 2 · 3 portraits, each edited into 2 professions: 18 images
         model = connect(server, retries=0, send_seed=True)
-        with pytest.raises(ModelError, match=r"18 images at 0\.04 each cost 0\.72"):
+        with raises(ModelError, code=Code.OVER_BUDGET, match=r"18 images at 0\.04 each cost 0\.72"):
             quick.audit(model, SUITE, tmp_path / "run", encoder=Reader(), budget=0.5)
         assert server.asked == []
-        with pytest.raises(ModelError, match="add credit and run it again"):
+        with raises(ModelError, code=Code.REFUSED, match="add credit"):
             quick.audit(model, SUITE, tmp_path / "run", encoder=Reader(), budget=0.72)
         assert {each["path"] for each in server.asked} == {"/v1/images/generations", "/v1/images/edits"}
         server.behaviour = lambda number, asked: drawn(asked)
@@ -155,7 +155,7 @@ def test_edits_of_given_portraits_need_a_budget_and_the_portraits_none(tmp_path:
     (tmp_path / "manifest.csv").write_text(f"file,group\n{manifest}")
     with ImageServer() as server:
         asked = {"model": connect(server), "suite": SUITE, "portraits": tmp_path, "encoder": Reader()}
-        with pytest.raises(ModelError, match=r"12 images at 0\.04 each cost 0\.48, found no budget"):
+        with raises(ModelError, code=Code.OVER_BUDGET, match=r"12 images at 0\.04 each cost 0\.48, found no budget"):
             quick.audit(out=tmp_path / "run", **asked)
         assert server.asked == []
         quick.audit(out=tmp_path / "run", budget=0.48, **asked)

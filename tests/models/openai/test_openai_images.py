@@ -155,7 +155,7 @@ def test_a_refusal_has_many_shapes(status, body):
     "message", ["safety_tolerance: expected 1 to 6", "Unknown parameter: 'moderation'", "your account was flagged"]
 )
 def test_what_only_sounds_like_a_refusal_ends_the_run(message):
-    with pytest.raises(ModelError, match=message):
+    with raises(ModelError, code=Code.REFUSED, match=message):
         draw(lambda number, asked: error(400, "invalid_value", message), REQUESTS[:1])
 
 
@@ -175,7 +175,7 @@ def test_a_request_that_is_not_taken_fails_alone_once_another_was(bad, concurren
 
 
 def test_a_first_request_that_is_not_taken_ends_the_run_and_names_its_prompt():
-    with pytest.raises(ModelError, match=r"too long; nothing is drawn yet, so a setting .*, or the prompt 'lean 0.10'"):
+    with raises(ModelError, code=Code.REFUSED, match="too long; .* the prompt 'lean 0.10'"):
         draw(not_taken("lean 0.10"), concurrency=1)
 
 
@@ -339,20 +339,28 @@ def test_an_image_that_cannot_be_fetched_fails_with_its_reason(bad, times):
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("answer", "code", "message"),
     [
-        (error(401, "invalid_api_key", f"Incorrect API key provided: {KEY}"), r"invalid_api_key.*OPENAI_API_KEY"),
-        (error(404, "model_not_found", "no such model"), "model_not_found: no such model"),
-        (error(400, "invalid_value", "size is not one of"), "invalid_value: size is not one of"),
-        (error(403, "unsupported_country", "not here"), "unsupported_country"),
-        (error(429, "insufficient_quota", "no credit left", **AT_ONCE), "insufficient_quota.*add credit"),
-        (error(429, None, "no credit left", "insufficient_quota", **AT_ONCE), "no credit left; add credit"),
-        (error(402, None, "no credit left"), "no credit left; add credit"),
-        (error(405, None, "no such method"), "no such method; check the server's address"),
+        (
+            error(401, "invalid_api_key", f"Incorrect API key provided: {KEY}"),
+            Code.REFUSED,
+            r"invalid_api_key.*OPENAI_API_KEY",
+        ),
+        (error(404, "model_not_found", "no such model"), Code.REFUSED, "model_not_found: no such model"),
+        (error(400, "invalid_value", "size is not one of"), Code.REFUSED, "invalid_value: size is not one of"),
+        (error(403, "unsupported_country", "not here"), Code.REFUSED, "unsupported_country"),
+        (error(429, "insufficient_quota", "no credit left", **AT_ONCE), Code.REFUSED, "insufficient_quota.*add credit"),
+        (
+            error(429, None, "no credit left", "insufficient_quota", **AT_ONCE),
+            Code.REFUSED,
+            "no credit left; add credit",
+        ),
+        (error(402, None, "no credit left"), Code.REFUSED, "no credit left; add credit"),
+        (error(405, None, "no such method"), Code.UNREACHABLE, "the server's address"),
     ],
 )
-def test_what_no_request_can_get_past_ends_the_run(answer, message):
-    with pytest.raises(ModelError, match=message) as caught:
+def test_what_no_request_can_get_past_ends_the_run(answer, code, message):
+    with raises(ModelError, code=code, match=message) as caught:
         draw(lambda number, asked: answer, retries=1)
     assert KEY not in str(caught.value)
 
@@ -375,31 +383,31 @@ def test_the_key_is_written_nowhere(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "code", "field", "message"),
     [
-        ({"price": None}, "price: found none, expected what one image costs"),
-        ({"price": -1}, "price: found -1"),
-        ({"height": 64}, "expected both or none"),
-        ({"concurrency": 0}, "concurrency: found 0, expected 1 or more"),
-        ({"price": float("nan")}, "price: found nan"),
-        ({"price": float("inf")}, "price: found inf"),
-        ({"requests_per_minute": -5}, "requests_per_minute: found -5, expected a positive"),
-        ({"timeout": 0}, "timeout: found 0"),
-        ({"base_url": "localhost:8000/v1"}, "base_url: not a web address; expected one such as http"),
-        ({"base_url": "http://user:password@[::1/v1"}, "base_url: not a web address"),
-        ({"base_url": "http://localhost:port/v1"}, "base_url: not a web address"),
+        ({"price": None}, Code.MISSING, "price", "found none"),
+        ({"price": -1}, Code.MISSING, "price", "found -1"),
+        ({"height": 64}, Code.CONFLICT, ("height", "width"), "expected both or none"),
+        ({"concurrency": 0}, Code.OUT_OF_RANGE, "concurrency", "found 0"),
+        ({"price": float("nan")}, Code.MISSING, "price", "found nan"),
+        ({"price": float("inf")}, Code.MISSING, "price", "found inf"),
+        ({"requests_per_minute": -5}, Code.OUT_OF_RANGE, "requests_per_minute", "found -5"),
+        ({"timeout": 0}, Code.OUT_OF_RANGE, "timeout", "found 0"),
+        ({"base_url": "localhost:8000/v1"}, Code.MALFORMED, "base_url", "not a web address"),
+        ({"base_url": "http://user:password@[::1/v1"}, Code.MALFORMED, "base_url", "not a web address"),
+        ({"base_url": "http://localhost:port/v1"}, Code.MALFORMED, "base_url", "not a web address"),
     ],
 )
-def test_settings_that_do_not_fit(options, message):
-    with pytest.raises(ModelError, match=message):
+def test_settings_that_do_not_fit(options, code, field, message):
+    with raises(ModelError, code=code, field=field, match=message):
         load("gpt-image-1", **({"price": 1} | options))
 
 
 def test_no_model_and_no_key(monkeypatch):
-    with pytest.raises(ModelError, match="write openai:MODEL"):
+    with raises(ModelError, code=Code.MISSING, match="write openai:MODEL"):
         load("", price=1)
     monkeypatch.delenv("OPENAI_API_KEY")
-    with pytest.raises(ModelError, match="set OPENAI_API_KEY"):
+    with raises(ModelError, code=Code.MISSING, match="set OPENAI_API_KEY"):
         load("gpt-image-1", price=1)
     load("anything", price=0, base_url="http://127.0.0.1:1/v1")  # a server of one's own may need none
 
@@ -435,9 +443,13 @@ def test_a_total_is_asked_for_before_anything_is_spent(tmp_path):
     suite = toy_suite(target=4, attribute=1, concepts=2)  # 2 · 4 + 6 · 1 = 14 images
     with ImageServer() as server:
         generator = connect(server)
-        with pytest.raises(ModelError, match=r"14 images at 0\.04 .* cost 0\.56, found no budget; give --budget 0\.56"):
+        with raises(
+            ModelError,
+            code=Code.OVER_BUDGET,
+            match=r"14 images at 0\.04 .* cost 0\.56, found no budget; give --budget 0\.56",
+        ):
             quick.audit(generator, suite, tmp_path / "run", encoder=Eye())
-        with pytest.raises(ModelError, match=r"found a budget of 0\.5"):
+        with raises(ModelError, code=Code.OVER_BUDGET, match=r"found a budget of 0\.5"):
             quick.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.5)
         assert server.asked == []
         quick.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.56)
@@ -451,9 +463,9 @@ def test_the_total_that_is_asked_for_is_enough(tmp_path, price, total):
     asked = {"suite": toy_suite(target=4, attribute=1, concepts=2), "out": tmp_path / "run", "encoder": Eye()}
     with ImageServer() as server:
         generator = connect(server, price=price)
-        with pytest.raises(ModelError, match=f"14 images .*; give --budget {total} or more"):
+        with raises(ModelError, code=Code.OVER_BUDGET, match=f"14 images .*; give --budget {total} or more"):
             quick.audit(generator, **asked)
-        with pytest.raises(InvalidInputError, match="budget: expected a finite number, found nan"):
+        with raises(InvalidInputError, code=Code.NOT_FINITE, field="budget", match="found nan"):
             quick.audit(generator, **asked, budget=float("nan"))
         quick.audit(generator, **asked, budget=float(total))
     assert len(server.asked) == 14
@@ -467,10 +479,10 @@ def test_a_stopped_run_pays_for_the_rest_only(tmp_path):
 
     with ImageServer(no_credit_left) as server:
         generator = connect(server, retries=0, send_seed=True)
-        with pytest.raises(ModelError, match="add credit and run it again"):
+        with raises(ModelError, code=Code.REFUSED, match="add credit"):
             quick.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=1.0)
         server.behaviour = lambda number, asked: drawn(asked)
-        with pytest.raises(ModelError, match=r"6 images .* cost 0\.24"):
+        with raises(ModelError, code=Code.OVER_BUDGET, match=r"6 images .* cost 0\.24"):
             quick.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.1)
         server.asked.clear()
         run = quick.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.24)
@@ -493,7 +505,7 @@ def test_little_credit_at_a_time_finishes_a_run(tmp_path):
     with ImageServer(until_dry) as server:
         audit = {"suite": suite, "out": tmp_path / "run", "encoder": Eye()}
         for budget in (0.56, 0.36):
-            with pytest.raises(ModelError, match="no credit left; add credit"):
+            with raises(ModelError, code=Code.REFUSED, match="no credit left; add credit"):
                 quick.audit(connect(server, concurrency=1), **audit, budget=budget)
             credit[0] = 5
         run = quick.audit(connect(server, concurrency=1), **audit, budget=0.16)
@@ -507,10 +519,10 @@ def test_what_is_under_way_when_a_run_ends_is_waited_for_and_kept(tmp_path):
 
     suite = toy_suite(target=4, attribute=1, concepts=2)
     with ImageServer(behaviour) as server:
-        with pytest.raises(ModelError, match="no credit left"):
+        with raises(ModelError, code=Code.REFUSED, match="no credit left"):
             quick.audit(connect(server), suite, tmp_path / "run", encoder=Eye(), budget=1.0)
         assert len(server.asked) == 4
-        with pytest.raises(ModelError, match="11 images"):
+        with raises(ModelError, code=Code.OVER_BUDGET, match="11 images"):
             quick.audit(connect(server), suite, tmp_path / "run", encoder=Eye())
 
 
@@ -529,7 +541,7 @@ def test_an_image_of_a_part_that_was_stopped_shows_that_the_settings_are_right(t
         lambda number, asked: drawn(asked) if number < 6 else error(402, None, "no credit left")
     ) as server:
         audit = {"suite": suite, "out": tmp_path / "run", "encoder": Eye(), "budget": 1.0}
-        with pytest.raises(ModelError, match="no credit left"):
+        with raises(ModelError, code=Code.REFUSED, match="no credit left"):
             quick.audit(connect(server, concurrency=1), **audit)
         server.behaviour = not_taken("lean 0.80")  # what is missing of the first part
         run = quick.audit(connect(server, concurrency=1), **audit)
@@ -550,7 +562,7 @@ def test_failed_images_alone_are_paid_for_again_and_only_within_the_budget(tmp_p
         # Other images than before: OpenAI takes no seed.
         server.behaviour = lambda number, asked: drawn(asked | {"seed": number})
         server.asked.clear()
-        with pytest.raises(ModelError, match=r"2 images at 0\.04 each cost 0\.08, found no budget"):
+        with raises(ModelError, code=Code.OVER_BUDGET, match=r"2 images at 0\.04 each cost 0\.08, found no budget"):
             quick.audit(**audit, retry_failed=True)
         assert cm.open_run(tmp_path / "run").samples.set_index("id").equals(before)
         run = quick.audit(**audit, retry_failed=True, budget=0.08)
@@ -567,7 +579,7 @@ def test_a_retry_that_is_stopped_keeps_what_was_paid_for(tmp_path):
         audit = {"model": connect(server, retries=0), "suite": suite, "out": tmp_path / "run", "encoder": Eye()}
         quick.audit(**audit, budget=1.0)
         server.behaviour = lambda number, asked: error(429, "insufficient_quota", "no credit left")
-        with pytest.raises(ModelError, match="add credit"):
+        with raises(ModelError, code=Code.REFUSED, match="add credit"):
             quick.audit(**audit, retry_failed=True, budget=1.0)
         server.behaviour = lambda number, asked: drawn(asked)
         server.asked.clear()

@@ -87,7 +87,7 @@ def test_an_audit_over_http_scores_what_the_pipeline_draws(server, stable_diffus
 
 
 def test_a_model_it_does_not_have_ends_the_run_with_its_words(server):
-    with pytest.raises(ModelError, match="gone"):
+    with raises(ModelError, code=Code.REFUSED, match="gone"):
         list(connect(server, "gone").generate([GenerationRequest("a", "a cook", 1)]))
 
 

