@@ -227,7 +227,7 @@ def import_images(
     """
     from clinometer.api.run import Run
     from clinometer.models.files import Manifest
-    from clinometer.pipeline.audits import Workers, audited, default_out, run_job
+    from clinometer.pipeline.audits import Workers, default_out, load_asked_suite, run_job
     from clinometer.pipeline.execution import Job
     from clinometer.pipeline.recipes import Models, ReadyModel
     from clinometer.readings.standard import read_reference
@@ -239,7 +239,7 @@ def import_images(
 
     progress = listening(progress)
     seed, options = plain_seed(seed), ask(resamples=resamples, report=report).kept
-    audited_suite = audited(suite)
+    audited_suite = load_asked_suite(suite)
     if reference is not None:
         audited_suite = audited_suite.with_reference(read_reference(reference), os.fspath(reference))
     if study_of(audited_suite).overrides("check"):

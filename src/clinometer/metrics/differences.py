@@ -31,7 +31,7 @@ from clinometer.metrics.verdict import (
     Verdict,
     against_each_zero,
     anytime_q,
-    at_least,
+    decide_at_least_fewest,
     image_ends,
     judge_rows,
     judged_as,
@@ -90,7 +90,7 @@ def judge_differences(
         return with_both_zeros(together, by_0, by_middle, inside)
 
     judged = judge_rows(rows, judge, a=a, b=b, margin=margin, ends=ends)
-    return [at_least(row, fewest) for row in judged]
+    return [decide_at_least_fewest(row, fewest) for row in judged]
 
 
 def _judge(row: Score, ends: tuple[float, float], q_alike: float, a: str, b: str, *, fewest: int) -> Judgement:

@@ -375,7 +375,7 @@ def judge_family(
         return with_both_zeros(together, by_0, by_middle, inside)
 
     judged = judge_rows(rows, judge, a=a, b=b, margin=margin, ends=ends, decide=decide)
-    return [at_least(row, fewest) for row in judged]
+    return [decide_at_least_fewest(row, fewest) for row in judged]
 
 
 def withheld_by_shares(rows: Sequence[Score], shares: Sequence[Score], *, a: str) -> list[Score]:
@@ -425,8 +425,8 @@ def units_of(row: Score) -> int:
     return row.n_batches or row.n_target
 
 
-def at_least(row: Score, fewest: int) -> Score:
-    """``n_decide`` of too few images is the fewest that are judged, however little these promise."""
+def decide_at_least_fewest(row: Score, fewest: int) -> Score:
+    """Raise ``n_decide`` to the fewest images that are judged, where it is set or there are too few images."""
     if row.n_decide or row.reason_code == ReasonCode.TOO_FEW_IMAGES:
         images = ceil(fewest * row.n_target / units_of(row)) if row.n_batches else fewest
         return replace(row, n_decide=images) if images > row.n_decide else row

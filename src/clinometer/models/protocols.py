@@ -360,7 +360,7 @@ class EmbedsInPassing(Generator, Protocol):
 
 
 class Remembers(Protocol):
-    """Takes a bad answer for a wrong setting until it ``has_drawn`` an image; a run that holds images of it says so."""
+    """Takes a bad answer for a wrong setting until it ``has_drawn`` an image; set where a run already holds some."""
 
     has_drawn: bool
 

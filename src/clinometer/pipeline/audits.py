@@ -111,8 +111,8 @@ class OpensEngine(Protocol):
     ) -> AbstractContextManager[Engine | None]:
         """Open the engine, for models of so many bytes; None where this process alone does the work.
 
-        ``make_room`` : lets go of this process's own models. It is called before the engine looks for room, unless
-        there is none to open or the next audit needs them.
+        ``make_room`` : frees this process's models once workers will replace them. It is called before the engine looks
+        for room, unless there is none to open or the next audit needs them.
         """
         ...
 
@@ -241,9 +241,9 @@ def audit(
     out = request.out or default_out(generator.card, suite)
     settle_batch_size(out, generator, suite, progress)
     part_size = part_size_of(generator)
-    questions, source, typed = (suite if rounds is None else rounds).prompt_specs(), None, list[Departure]()
+    prompt_specs, source, typed = (suite if rounds is None else rounds).prompt_specs(), None, list[Departure]()
     if request.portraits is not None:
-        suite, questions, source = given_portraits(request, suite, prescribed)
+        suite, prompt_specs, source = given_portraits(request, suite, prescribed)
         typed = portrait_departures(prescribed, request.images, request.expression)
         generator, recipe = PortraitSource(source, generator), WithPortraits(source, recipe)
     elif request.expression != "N":
@@ -256,7 +256,7 @@ def audit(
     study.check(generator, suite)
 
     def planned() -> Sequence[Sample]:
-        plan = build_plan(questions, seed=request.seed, model_fingerprint=card.fingerprint, part_size=part_size)
+        plan = build_plan(prompt_specs, seed=request.seed, model_fingerprint=card.fingerprint, part_size=part_size)
         if source is not None:
             source.assign({sample.id: sample.file for sample in plan})
         return study.extend_plan(suite, plan, part_size)
@@ -434,8 +434,8 @@ def _find_kept(out: str | os.PathLike[str] | None, suite: Suite, asked: str, pro
     return None
 
 
-def audited(suite: str | Path | Suite) -> Suite:
-    """Return a suite that asks for images."""
+def load_asked_suite(suite: str | Path | Suite) -> Suite:
+    """Load a suite, and refuse one that asks for no images."""
     loaded_suite = load_suite(suite)
     if not loaded_suite.draws:
         name = loaded_suite.name if isinstance(suite, Suite) else suite
@@ -451,7 +451,7 @@ def suite_and_rounds(request: AuditRequest, steering: Steering | None = None) ->
     SuiteError, InvalidInputError
         No such suite, or it does not take an option.
     """
-    suite = suite_under(request.protocol, audited(request.suite))
+    suite = suite_under(request.protocol, load_asked_suite(request.suite))
     suite = suite.with_options(**{name: getattr(request, name) for name in OF_SUITE})
     if request.reference is not None:
         suite = suite.with_reference(read_reference(request.reference), os.fspath(request.reference))
@@ -496,7 +496,7 @@ def default_out(card: Card, suite: Suite) -> Path:
 def given_portraits(
     request: AuditRequest, suite: Suite, prescribed: PaperProtocol | None
 ) -> tuple[Suite, Iterator[PromptSpec], FolderSource]:
-    """Find portraits that are there already: the suite with their number, what questions they answer, their source.
+    """Return the suite with the number of the portraits that are given, the prompt specs they answer, and their source.
 
     At most as many of a group as the suite asks for are taken, or all of them where the prescribed protocol says so.
     """
@@ -530,7 +530,7 @@ def settle_batch_size(out: str | os.PathLike[str], generator: Generator, suite: 
     directory = Directory(out)
     recorded_size = Ledger(directory).record.get("batch_size") if directory.exists(RECORD) else None
     with naming_errors("generator", generator.card.name, note=""):
-        longest = max((question.prompt for question in suite.prompt_specs()), key=len, default="")
+        longest = max((spec.prompt for spec in suite.prompt_specs()), key=len, default="")
         generator.fit_batch_size(longest, known=recorded_size)
     if recorded_size is None and generator.batch_size != begun:
         progress.note(f"{generator.batch_size} images a batch: as many as memory holds")

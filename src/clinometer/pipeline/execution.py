@@ -65,7 +65,7 @@ class Executor:
 
     Attributes
     ----------
-    once_more : as of :func:`clinometer.runs.reading.read`.
+    once_more : whether readers are asked the same again although all is read.
     """
 
     once_more: bool = field(default=False, kw_only=True)
@@ -117,10 +117,10 @@ class Rounds:
         return asdict(self.rule)
 
     def prompt_specs(self) -> Iterator[PromptSpec]:
-        """Yield the suite's questions, with the first round's images of each concept."""
-        for question in self.suite.prompt_specs():
-            first = min(FIRST_ROUND, question.images)
-            yield replace(question, images=first) if question.concept else question
+        """Yield the suite's prompt specs, with the first round's images of each concept."""
+        for spec in self.suite.prompt_specs():
+            first = min(FIRST_ROUND, spec.images)
+            yield replace(spec, images=first) if spec.concept else spec
 
     def extend(self, run: Run, generator: Generator, encoders: Sequence[str], progress: Progress) -> bool:
         """Plan the next round of a run that is drawn and embedded so far; False where none is needed."""
@@ -128,10 +128,9 @@ class Rounds:
             still_open = set(study_of(self.suite).open_concepts(run, self.rule, encoders))
         planned = Counter((sample.concept, sample.prompt) for sample in run.plan if sample.concept)
         more = [
-            replace(question, images=min(LATER_ROUND, question.images - there))
-            for question in self.suite.prompt_specs()
-            if question.concept in still_open
-            and (there := planned[question.concept, question.prompt]) < question.images
+            replace(spec, images=min(LATER_ROUND, spec.images - there))
+            for spec in self.suite.prompt_specs()
+            if spec.concept in still_open and (there := planned[spec.concept, spec.prompt]) < spec.images
         ]
         concepts = len({concept for concept, _ in planned})
         enough = concepts - len(still_open)
@@ -174,10 +173,9 @@ class SteeredRounds(Rounds):
         """Plan a round's images of each concept that has fewer than its target; False where none has."""
         planned = Counter(sample.concept for sample in run.plan if sample.concept)
         more = [
-            replace(question, images=min(LATER_ROUND, most - planned[question.concept]))
-            for question in self.suite.prompt_specs()
-            if question.concept
-            and planned[question.concept] < (most := min(self.targets.get(question.concept, 0), question.images))
+            replace(spec, images=min(LATER_ROUND, most - planned[spec.concept]))
+            for spec in self.suite.prompt_specs()
+            if spec.concept and planned[spec.concept] < (most := min(self.targets.get(spec.concept, 0), spec.images))
         ]
         return self._plan_more(more, run, generator)
 
@@ -205,7 +203,7 @@ def rounds_of(suite: Suite, until: str | float, images: int | None, *, labelled:
     rounds = Rounds(rule, suite, labelled)
     if images is not None:
         return rounds
-    most = max((question.images for question in suite.prompt_specs() if question.concept), default=1)
+    most = max((spec.images for spec in suite.prompt_specs() if spec.concept), default=1)
     return replace(rounds, suite=suite.with_options(images=DEFAULT_MOST * most))
 
 
@@ -225,7 +223,7 @@ class Job:
     asked : hashes what was asked and the files that it names, once these are here; None where only loaded models tell.
     readers, questions : who reads the images, and what each is asked.
     learn_errors : reads labelled pictures before anything is drawn, and stores in the run how the readers err.
-    watches : what is looked at on the way to the images, as of :class:`~clinometer.runs.tracing.WatchedGenerator`.
+    watches : steps, decoder and latents to trace; keywords of :class:`~clinometer.runs.tracing.WatchedGenerator`.
     options : what run.json keeps of how the images are worked on, such as how many resamples.
     pictures : runs of which pictures, and their vectors, are taken that are those this one would draw.
     """

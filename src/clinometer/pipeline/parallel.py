@@ -55,12 +55,12 @@ class Parallel(Executor):
     Attributes
     ----------
     engine : where the workers are.
-    generator : how they come by the generator; None where nothing is drawn.
-    encoders, readers : how they come by each encoder, and each reader, by its name.
+    generator_recipe : how they load the generator; None where nothing is drawn.
+    encoders, readers : how they load each encoder, and each reader, by its name.
     """
 
     engine: Engine
-    generator: Recipe | None
+    generator_recipe: Recipe | None
     encoders: Mapping[str, Recipe]
     readers: Mapping[str, Recipe] = field(default_factory=dict)
 
@@ -75,17 +75,19 @@ class Parallel(Executor):
 
     def stage(self, stage: Stage, run: Run, generator: Generator, progress: Progress) -> None:
         """Share out a stage of a kind that can be; do any other here."""
-        if not isinstance(stage, PartStage | WholeStage) or self.generator is None:
+        if not isinstance(stage, PartStage | WholeStage) or self.generator_recipe is None:
             super().stage(stage, run, generator, progress)
         elif isinstance(stage, WholeStage):
             if stage.is_missing(run, generator):
-                work = self._work(stage.make, run, self.generator, generator)
+                work = self._work(stage.make, run, self.generator_recipe, generator)
                 self._make(run, work, [TEXTS], Silently(progress), stage.title)
         elif stage.missing is None:
             parts = {part: samples for part, samples in run.parts.items() if samples[0].source}
             self._draw(stage.make, run, generator, parts, progress, stage.title)
         elif (missing := stage.missing(run, generator)) is not None:
-            work = replace(self._work(stage.make, run, self.generator, generator), batch_size=generator.batch_size)
+            work = replace(
+                self._work(stage.make, run, self.generator_recipe, generator), batch_size=generator.batch_size
+            )
             self._make(run, work, [(part,) for part in missing], progress, stage.title)
 
     def encode(self, run: Run, encoder: Encoder, progress: Progress) -> None:
@@ -142,7 +144,7 @@ class Parallel(Executor):
         title: str,
     ) -> None:
         """Draw missing parts. What fails is counted here, over all workers, as it would be of one."""
-        if price_of(generator) > 0 or self.generator is None:
+        if price_of(generator) > 0 or self.generator_recipe is None:
             stage(run, generator, progress)  # a server draws, and has its own requests at once
             return
         undrawn = [part for part in parts if run.drawn.missing(part)]
@@ -150,7 +152,7 @@ class Parallel(Executor):
             run.drawn.forget_made_of(part)
         failures, converted = Failures(run), Counter[str]()
         work = replace(
-            self._work(stage, run, self.generator, generator),
+            self._work(stage, run, self.generator_recipe, generator),
             batch_size=generator.batch_size,
             redraw=dict(run.drawn.to_redraw),
             draws=True,
@@ -164,7 +166,7 @@ class Parallel(Executor):
                         generator.batch_size = outcome.batch_size
                         run.record_batch_size(outcome.batch_size)
                     samples = [run.sample(result.id) for result in outcome.results]
-                    deque(failures.watch(samples, outcome.results), maxlen=0)
+                    deque(failures.check(samples, outcome.results), maxlen=0)
                     converted.update(outcome.conversions)
             for part in undrawn:
                 run.drawn.to_redraw.pop(part, None)

@@ -224,7 +224,7 @@ class TracedGenerator:
 
     Attributes
     ----------
-    watches : as of :class:`clinometer.runs.tracing.WatchedGenerator`.
+    watches : steps, decoder and latents to trace; keywords of :class:`clinometer.runs.tracing.WatchedGenerator`.
     """
 
     generator: Recipe
@@ -379,7 +379,7 @@ class Models:
             if isinstance(spec, str | os.PathLike):
                 recipe = Loaded("reader", os.fspath(spec), of_any | (given if spec in served else {}))
             reader = recipe.build()
-            for question in asked:
+            for question in asked:  # raises if the reader cannot answer it; its options are used elsewhere
                 reader.offers(reader_question(question))
             readers.append(reader)
             recipes[reader.card.name] = recipe

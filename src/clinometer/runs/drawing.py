@@ -35,7 +35,7 @@ from clinometer.runs.encoding import PartEncoder, forget_on_failure, remaining_i
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import LONGEST_REASON, Failures, Progress, naming_errors
 from clinometer.runs.run import Run
-from clinometer.runs.tracing import watch_of
+from clinometer.runs.tracing import tracer_of
 
 PIXEL_BYTES: Final = 2**28
 """Decoded images that wait to be compressed."""
@@ -44,11 +44,11 @@ PIXEL_BYTES: Final = 2**28
 def generate(run: Run, generator: Generator, progress: Progress) -> None:
     """Draw the parts that are missing, of all samples that are drawn from a prompt alone."""
     failures = Failures(run)
-    remind(generator, run, edits=False)
+    note_drawn_images(generator, run, edits=False)
 
     def draw(samples: Sequence[Sample]) -> Iterator[GenerationResult]:
         batch_size = generator.batch_size
-        yield from failures.watch(samples, generator.generate(requests_of(samples)))
+        yield from failures.check(samples, generator.generate(requests_of(samples)))
         if generator.batch_size < batch_size:
             run.record_batch_size(generator.batch_size)
             progress.note(f"memory ran out: batches of {generator.batch_size} from here on; nothing is lost")
@@ -68,8 +68,8 @@ def tell_conversions(converted: Mapping[str, int], progress: Progress) -> None:
         progress.note(f"converted as they were read, and how many images: {summary}")
 
 
-def remind(model: Any, run: Run, *, edits: bool) -> None:
-    """Notify a model that asks for it that the run holds images of its own: its settings are such as draw some."""
+def note_drawn_images(model: Any, run: Run, *, edits: bool) -> None:
+    """Tell a model that keeps track of it whether the run already holds images that it drew, or edited."""
     if offers(model, Remembers) and not model.has_drawn:
         model.has_drawn = run.drawn.has_image(edited=edits)
 
@@ -89,7 +89,7 @@ def draw_parts(
     paid: bool,
     generator: Generator | None = None,
 ) -> None:
-    """Make the missing parts that hold samples of a role; without one, those of samples made from no other.
+    """Make the missing parts of a run that hold samples of a role; ``role=None``: parts drawn from prompts, not edits.
 
     Batches never cross a part, so a run that was stopped draws the remaining parts exactly as it would have. What was
     drawn of the part in hand is kept where it was paid for; else it is drawn again, in the batches it would have had.
@@ -109,7 +109,7 @@ def draw_parts(
     threads = available_cores() if alone else WORKERS  # no model is at work beside them while files are read
     progress.start(title, total, total - sum(map(len, undrawn.values())))
     with ThreadPoolExecutor(threads) as pool, one_behind() as write:
-        passing, watch = InPassing(run, generator, pool, room, threads, write), watch_of(run, generator)
+        passing, tracer = InPassing(run, generator, pool, room, threads, write), tracer_of(run, generator)
         for part, rest in undrawn.items():
             samples = list(rest)
             if not samples:
@@ -117,7 +117,7 @@ def draw_parts(
             results: list[Future[GenerationResult]] = []
             try:
                 for drawn in _results(draw, samples, run.model_card["name"]):
-                    result = drawn if watch is None else watch.take(drawn)
+                    result = drawn if tracer is None else tracer.take(drawn)
                     results.append(_storing(result, pool, room))
                     passing.see(result, len(samples))
                     progress.advance(1)
@@ -130,8 +130,8 @@ def draw_parts(
                     give_back(size)
                 else:
                     write(_write_part, run, part, samples, results, paid)  # raises what went wrong with the part before
-                    if watch is not None and (seen := watch.taken(part, samples)):
-                        write(watch.write, part, seen)
+                    if tracer is not None and (seen := tracer.taken(part, samples)):
+                        write(tracer.write, part, seen)
             except BaseException:  # the user stops it, too
                 if paid:
                     with unbroken():
@@ -356,7 +356,7 @@ class InPassing:
     ----------
     pool, room : where images are prepared, and how many of them wait.
     threads : of the pool.
-    write : as of :class:`~clinometer.runs.encoding.PartEncoder`.
+    write : called with a function and its arguments; see :class:`~clinometer.runs.encoding.PartEncoder`.
     """
 
     def __init__(

@@ -181,7 +181,7 @@ class PartEncoder:
 
     Parameters
     ----------
-    write : called with a function and its arguments, as of :func:`clinometer._cores.one_behind`.
+    write : called with a function and its arguments, like that of :func:`clinometer._cores.one_behind`.
     done : called with each part whose vectors are passed on to be written.
     """
 

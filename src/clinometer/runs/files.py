@@ -382,7 +382,7 @@ class Files:
         return content
 
     def sha256(self, name: str) -> str:
-        """Return the checksum of a file; errors as of :meth:`read_bytes`, of a Parquet table however large it is."""
+        """Return the checksum of a file, which may be a Parquet table of any size; raises as :meth:`read_bytes`."""
         try:
             hasher, read = hashlib.sha256(), 0
             with self._opened(name) as file:
@@ -396,7 +396,7 @@ class Files:
             raise _unreadable(self.path(name), error) from error
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
-        """Write a mapping as readable JSON; half of a surrogate pair, as of a name that is not UTF-8, as its escape."""
+        """Write a mapping as readable JSON; a lone surrogate, as in a name that is not UTF-8, as its escape."""
         text = json.dumps(content, indent=2, ensure_ascii=False)
         self.write_bytes(name, text.encode(errors="backslashreplace") + b"\n")
 

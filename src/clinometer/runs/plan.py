@@ -1,7 +1,7 @@
 """The plan: every image of a run, decided before the first is drawn.
 
 A sample's id is a hash of what makes it what it is: the prompt, how many times that prompt came before, the run's seed
-and the model's card. Its noise comes from a hash of the same without the card. So the same question put to the same
+and the model's card. Its noise comes from a hash of the same without the card. So the same prompt put to the same
 model draws the same image, in whatever run, order, batch or process, and two models, or one at two settings, start
 from the same noise: their runs are paired.
 
@@ -67,7 +67,7 @@ class Sample:
     ----------
     id : 16 hexadecimal digits, unique in the run.
     part : the work unit it belongs to.
-    role, concept, category, group : what its question asked for, see ``clinometer.suites.PromptSpec``.
+    role, concept, category, group : what its prompt spec asked for, see ``clinometer.suites.PromptSpec``.
     seed : seed of its noise.
     file : for imported images, the file's place in its folder; else empty.
     source, strength : for an edit, the id of the sample it is made from, and how strongly; else empty and 0.
@@ -256,7 +256,7 @@ def _values(column: pa.ChunkedArray, name: str) -> Iterable[Any]:
 
 
 def build_plan(
-    questions: Iterable[PromptSpec],
+    prompt_specs: Iterable[PromptSpec],
     *,
     seed: int,
     model_fingerprint: str,
@@ -268,7 +268,7 @@ def build_plan(
 
     Of finished images ``bytes_of`` says what they take in memory: a part of several holds at most `PART_BYTES`.
 
-    A prompt that two questions share (an attribute prompt may also be a target) goes on counting, so that no two
+    A prompt that two specs share (an attribute prompt may also be a target) goes on counting, so that no two
     samples of a run are the same image; where they start from other prompts' noises, each from the first of these. See
     decision 27.
     """
@@ -279,27 +279,27 @@ def build_plan(
 
     def samples() -> Iterator[Sample]:
         part, n_images, n_bytes = first_part, 0, 0
-        for question in questions:
-            size = 0 if bytes_of is None else bytes_of(question)
-            for _ in range(question.images):
-                source = question.file or question.prompt
+        for spec in prompt_specs:
+            size = 0 if bytes_of is None else bytes_of(spec)
+            for _ in range(spec.images):
+                source = spec.file or spec.prompt
                 key = (source, counts[source], seed)
-                noise = (question.noise or source, earlier[source] + noises[source, question.noise or source], seed)
+                noise = (spec.noise or source, earlier[source] + noises[source, spec.noise or source], seed)
                 counts[source] += 1
-                noises[source, question.noise or source] += 1
+                noises[source, spec.noise or source] += 1
                 if n_images == part_size or (n_images and n_bytes + size > PART_BYTES):  # it is full
                     part, n_images, n_bytes = part + 1, 0, 0
                 n_images, n_bytes = n_images + 1, n_bytes + size
                 yield Sample(
                     id=sample_id("sample", *key, model_fingerprint),
                     part=part,
-                    prompt=question.prompt,
-                    concept=question.concept,
-                    role=question.role,
-                    group=question.group,
-                    category=question.category,
+                    prompt=spec.prompt,
+                    concept=spec.concept,
+                    role=spec.role,
+                    group=spec.group,
+                    category=spec.category,
                     seed=noise_seed("noise", *noise),
-                    file=question.file,
+                    file=spec.file,
                 )
 
     return Plan.of(samples())

@@ -172,8 +172,8 @@ class Failures:
         self._first_reason: str | None = None
         self._any_lived = False
 
-    def watch(self, samples: Sequence[Sample], results: Iterable[GenerationResult]) -> Iterator[GenerationResult]:
-        """Pass results on.
+    def check(self, samples: Sequence[Sample], results: Iterable[GenerationResult]) -> Iterator[GenerationResult]:
+        """Yield results as they come, and count those that failed in a row.
 
         Raises
         ------

@@ -76,7 +76,7 @@ class Run:
     """
 
     def __init__(self, url: str | os.PathLike[str], worker: Worker | None = None) -> None:
-        """Open a run; ``worker`` : whose parts alone are at hand, and who records what in the driver's stead."""
+        """Open a run; a ``worker`` sees only its own parts, and reports to the driver what run.json should list."""
         directory = Directory(url)
         if not directory.exists("run.json"):
             hint = f"; {meant}" if (meant := _run_beside(directory)) else ""

@@ -62,7 +62,7 @@ class Directory(Files):
         return checksum if self.create_bytes(name, content) else None
 
     def read_table(self, name: str, columns: list[str] | None = None, **how: Any) -> pa.Table:
-        """Read a Parquet table, or some of its columns; keywords as of :meth:`_read_table`.
+        """Read a Parquet table, or some of its columns; keywords as for :meth:`_read_table`.
 
         Raises
         ------

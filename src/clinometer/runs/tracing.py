@@ -42,7 +42,8 @@ class WatchedGenerator:
     ----------
     generator : draws, and can be watched.
     encoders : who embeds what is seen.
-    steps, decoder, latents : as of :meth:`clinometer.models.protocols.Traces.traced`.
+    steps, decoder, latents : which steps to trace, how, and whether to keep the latents; see
+        :meth:`clinometer.models.protocols.Traces.traced`.
 
     Raises
     ------
@@ -94,7 +95,7 @@ class WatchedGenerator:
         return getattr(self._watched, name)
 
 
-class Watch:
+class PartTracer:
     """Holds what is seen of the part in hand on the way to its images, until it is embedded and written."""
 
     def __init__(self, run: Run, watchers: Sequence[Encoder]) -> None:
@@ -135,10 +136,10 @@ class Watch:
         traces.write(part, [(key, step) for key, step, *_ in own], vectors, pictures, latents)
 
 
-def watch_of(run: Run, generator: object) -> Watch | None:
-    """Return what looks at a generator that is watched; None of any other, and of a run that records no steps."""
+def tracer_of(run: Run, generator: object) -> PartTracer | None:
+    """Return the tracer of a generator that is watched; None for any other, and for a run that records no steps."""
     watchers = getattr(generator, "watchers", None)
-    return None if watchers is None or not run.traces.record else Watch(run, watchers)
+    return None if watchers is None or not run.traces.record else PartTracer(run, watchers)
 
 
 def parts_without_trace(run: Run, generator: Generator) -> list[int] | None:
@@ -153,8 +154,8 @@ def trace_parts(run: Run, generator: Generator, progress: Progress) -> None:
     They are drawn in the batches of their part, and the same as those that are there, on the machine that drew them: of
     others a note says how many.
     """
-    missing, watch = parts_without_trace(run, generator), watch_of(run, generator)
-    if not missing or watch is None:
+    missing, tracer = parts_without_trace(run, generator), tracer_of(run, generator)
+    if not missing or tracer is None:
         return
     parts, others, again = run.parts, 0, 0
     progress.start("tracing", len(run.plan), len(run.plan) - sum(len(parts[part]) for part in missing))
@@ -166,8 +167,8 @@ def trace_parts(run: Run, generator: Generator, progress: Progress) -> None:
                 if result.image is not None and result.id in hashes:
                     again += 1
                     others += sha256(encode_png(result.image)) != hashes[result.id]
-                    watch.take(result)
-        watch.write(part, watch.taken(part, samples))
+                    tracer.take(result)
+        tracer.write(part, tracer.taken(part, samples))
         progress.advance(len(samples))
     progress.finish()
     if others:

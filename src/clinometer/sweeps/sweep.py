@@ -17,7 +17,7 @@ from clinometer.errors import ClinometerError, RunLockedError, SweepError
 from clinometer.models.protocols import Generator
 from clinometer.models.registry import HUB_ID
 from clinometer.models.weights import user_path
-from clinometer.pipeline.audits import Steering, Workers, audit, audited
+from clinometer.pipeline.audits import Steering, Workers, audit, load_asked_suite
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.execution import SteeredRounds, rounds_of
 from clinometer.pipeline.options import Encoders
@@ -216,7 +216,7 @@ def require_rounds(sweep_file: SweepFile, objects: LoadedObjects) -> None:
     for cell in {cell["suite"]: cell for cell in sweep_file.grid}.values():
         asked = request_of(cell, sweep_file, objects, out="")
         try:
-            suite = audited(asked.suite)
+            suite = load_asked_suite(asked.suite)
         except ClinometerError:
             continue
         try:

@@ -1,7 +1,7 @@
 """Ray: actors on the machines of a cluster, or on this one. Ray 2.60 or later.
 
 An actor holds the models and makes one unit at a time. Ray is not asked to try again: which unit an actor died of is
-counted here, as of every engine.
+counted here, as for every engine.
 """
 
 from __future__ import annotations

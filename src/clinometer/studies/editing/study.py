@@ -18,7 +18,7 @@ from clinometer.report.comparison import Quantity, RunsCompared, by_label
 from clinometer.report.figures.marks import rows_figure
 from clinometer.report.page import Page
 from clinometer.report.rows import Row, scores_table
-from clinometer.runs.drawing import draw_parts, price_of, remind
+from clinometer.runs.drawing import draw_parts, note_drawn_images, price_of
 from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.progress import Failures, Progress
 from clinometer.runs.ratings.store import Rated
@@ -55,9 +55,9 @@ def edit(run: Run, generator: Generator, progress: Progress) -> None:
             requests.append(
                 EditRequest(id=sample.id, prompt=sample.prompt, seed=sample.seed, image=image, strength=sample.strength)
             )
-        yield from failures.watch(samples, editor.edit(requests))
+        yield from failures.check(samples, editor.edit(requests))
 
-    remind(editor, run, edits=True)
+    note_drawn_images(editor, run, edits=True)
     with failures.forget_on_failure():
         draw_parts(run, EDIT, edit_part, progress, "editing", paid=price_of(generator) > 0)
         failures.require_one(sample for sample in run.plan if sample.source)

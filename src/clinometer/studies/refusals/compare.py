@@ -41,7 +41,7 @@ class ComparedPrompt:
 
     Attributes
     ----------
-    concept, group, pair, side : as of :class:`clinometer.studies.refusals.scores.PromptRefusals`.
+    concept, group, pair, side : as in :class:`clinometer.studies.refusals.scores.PromptRefusals`.
     prompt : its text.
     first, second : (pictures,) whether each that was answered is missing, refused or of one colour. Where the runs are
         paired, the i-th of both start from one noise.

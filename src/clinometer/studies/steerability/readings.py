@@ -149,7 +149,7 @@ def shown_concepts(run: Run, suite: SteerabilitySuite) -> pd.DataFrame:
     ::
 
         f(x) = mean over encoders of cos(x, t_c) − mean_t cos(x, t)          in [−2, 2]
-        x shows c where cos(x, t_c) ≥ cos(x, t) for every t: the own prompt is the first, as of leaning's fidelity
+        x shows c where cos(x, t_c) ≥ cos(x, t) for every t: the own prompt is the first, as in leaning's fidelity
 
     t are the concepts' neutral prompts, whatever was asked for; of several encoders the mean cosine decides. Encoders
     that do not fit the model or the suite are left out; with none, or of one concept, there are no rows.

@@ -431,7 +431,7 @@ def _joint_rows(
         contrast_weights(modalities, everyone),
         Basis(modalities, setup.everyone),
         {"metric": METRIC, "component": effect.component},
-        own=_counts(setup, everyone),
+        by_target=_counts(setup, everyone),
     )
     tests = Tested(bare(joint.size, joint.low, joint.high, joint.null), joint.p, F_TEST)
     rows = [with_reason(row, FIXED) for row in _explain(contrast_rows(setup, view, contrast, tests))]

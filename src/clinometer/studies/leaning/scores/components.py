@@ -91,7 +91,7 @@ def pair_middle_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
             pair_weights(setup, COMPONENTS[name], *setup.pair),
             Basis(COMPONENTS[name], setup.pair),
             {"component": name},
-            own=[{"n_a": setup.layout.image_counts[setup.a], "n_b": setup.layout.image_counts[setup.b]}],
+            by_target=[{"n_a": setup.layout.image_counts[setup.a], "n_b": setup.layout.image_counts[setup.b]}],
         )
         for name in ("ii", "ita", IMAGE_PART, "mcas")
     ]

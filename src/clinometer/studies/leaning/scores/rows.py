@@ -59,14 +59,14 @@ class Contrast:
     basis : what it is made of, to say why it is missing.
     names : fields of every row: metric, component, group, setting.
     sides : what a positive value leans to, and a negative one.
-    own : further fields of each target's row; empty where there are none.
+    by_target : further fields of each target's row; empty where there are none.
     """
 
     weights: np.ndarray
     basis: Basis
     names: Mapping[str, Any]
     sides: tuple[str, str] = ("", "")
-    own: Sequence[Mapping[str, Any]] = field(default=())
+    by_target: Sequence[Mapping[str, Any]] = field(default=())
 
 
 def contrast_family(
@@ -83,40 +83,41 @@ def contrast_family(
 ) -> list[Score]:
     """Test contrasts of every target over images, as one family, with bounds for images that are not there.
 
-    ``judged`` : rows have verdicts, within the margin and against both zeros, 0 and the groups' middle; what holds no
-    image of a target has but one. ``equivalence`` : whether p of |value| ≥ margin is the test's
-    own; else it follows from the interval. ``tests`` : where their unit of chance is another one, of each contrast.
+    ``judged`` : rows have verdicts, within the margin and against both 0 and the groups' middle. A text-only number has
+    no middle, so it is judged against 0 alone. ``equivalence`` : whether p of |value| ≥ margin is the test's own; else
+    it follows from the interval. ``tests`` : one for each contrast, where their unit of chance is another one.
     """
     tests = list(tests or [contrast_tests(setup, view, contrast.weights) for contrast in contrasts])
-    fillings = []
+    filled = []  # of each contrast, the tests with missing images filled in, by kind
     for i, contrast in enumerate(contrasts):
         influences: ItemValues = ()
         if judged and isinstance(images := tests[i].images, BoundedMeans):
             influences = attribute_influences(view, contrast.weights)
             apart = from_middle(setup, view, contrast.weights, images, influences)
             tests[i] = replace(tests[i], from_middle=apart)
-        fillings.append(filled_tests(setup, view, contrast.weights, tests[i], influences))
+        filled.append(filled_tests(setup, view, contrast.weights, tests[i], influences))
 
-    def made(tests: Sequence[Tested | ContrastTests], decide: Decide | None) -> list[Score]:
+    zeros = zeros_of(tests)
+
+    def count_images_that_decide(is_open: np.ndarray) -> list[int]:
+        margins = margins_of(view, [contrast.weights for contrast in contrasts], margin)
+        pilot = ScoredPilot(zeros or [], margins, grown=True)
+        sizes = list(setup.layout.target_sizes) * len(contrasts)
+        return counted(sizes, images_that_decide(setup.layout, pilot, is_open))
+
+    def judge(tests: Sequence[Tested | ContrastTests], decide: Decide | None) -> list[Score]:
         rows = [
             contrast_rows(setup, view, *pair, margin, equivalence=equivalence)
             for pair in zip(contrasts, tests, strict=True)
         ]
         return judge_contrasts(contrasts, rows, family, margin=margin, judged=judged, fewest=fewest, decide=decide)
 
-    def decide(is_open: np.ndarray) -> list[int]:
-        margins = margins_of(view, [contrast.weights for contrast in contrasts], margin)
-        pilot = ScoredPilot(zeros or [], margins, grown=True)
-        sizes = list(setup.layout.target_sizes) * len(contrasts)
-        return counted(sizes, images_that_decide(setup.layout, pilot, is_open))
-
-    zeros = zeros_of(tests)
     return with_bounds(
-        made(tests, decide if zeros else None),
+        judge(tests, count_images_that_decide if zeros else None),
         {
-            kind: [made(some, uncounted) for some in zip(*(filled[kind] for filled in fillings), strict=True)]
-            for kind in fillings[0]
-            if all(kind in filled for filled in fillings)  # not where a group has no images to tell
+            kind: [judge(some, uncounted) for some in zip(*(by_kind[kind] for by_kind in filled), strict=True)]
+            for kind in filled[0]
+            if all(kind in by_kind for by_kind in filled)  # not where a group has no images to tell
         },
     )
 
@@ -156,10 +157,10 @@ def contrast_rows(
             if equivalence:
                 outside = apart.p_outside(around) if around > 0 else np.ones(len(p_middle))
                 fields["p_equivalence"] = np.maximum(fields["p_equivalence"], outside)
-    own = contrast.own or [{}] * len(setup.target_numbers)
+    by_target = contrast.by_target or [{}] * len(setup.target_numbers)
     numbers = tests.estimate
     return [
-        target_row(setup, view, t, contrast.basis, numbers, **contrast.names, **at_target(fields, t), **own[t])
+        target_row(setup, view, t, contrast.basis, numbers, **contrast.names, **at_target(fields, t), **by_target[t])
         for t in setup.target_numbers
     ]
 
@@ -180,7 +181,7 @@ def middle_rows(setup: StudySetup, view: EncoderView, contrasts: Sequence[Contra
         tests, basis = middle_tests(setup, view, contrast.weights), contrast.basis
         basis = replace(basis, modalities={"ii"} | {"ita"} & set(basis.modalities))
         fields = dict(contrast.names) | {"metric": MIDDLE, "encoder": view.encoder} | _at(tests.estimate, 0)
-        counts = contrast.own[0] if contrast.own else {}
+        counts = contrast.by_target[0] if contrast.by_target else {}
         fields |= {"n_target": sum(layout.image_counts[g] for g in basis.groups)}
         fields |= {name: counts[name] for name in ("n_a", "n_b") if name in counts}
         row = explain(setup, view, None, basis, Score(**fields))

@@ -114,7 +114,7 @@ class MeasuredStimulus:
     n, n_a, n_b : its neutral images, and those with the attributes.
     associations : Asc of every neutral image: (n,); empty where a kind of image is missing.
     image, text : mean of Asc over the images, and Asc of its text.
-    poles, repeats : as of its cosines.
+    poles, repeats : the same two of its cosines.
     shifts : (2,), how far the mean of Asc may lie lower, and higher, for images with an attribute that are missing.
     sampled : Asc of every unit of chance.
     batches : the batch of each neutral image; None where images are the units of chance.
