@@ -1,4 +1,4 @@
-"""What a study measures: targets and groups, the embeddings of its encoders, checked once, and how much is drawn."""
+"""What a study measures: targets, groups and embeddings, checked once, and how they are resampled."""
 
 from __future__ import annotations
 
@@ -371,7 +371,7 @@ def wrong_product(axes: Mapping[str, Sequence[str]], cells: Mapping[str, Sequenc
 
 @dataclass(frozen=True)
 class ResamplingSettings:
-    """How much is drawn, and from which seed; images from ``image_seed`` if it is given.
+    """How often a study is resampled, from which seed; images from ``image_seed`` if it is given.
 
     ``store`` makes what replicates wait in: memory, unless a caller has a file for them.
     """

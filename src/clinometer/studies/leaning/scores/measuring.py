@@ -49,11 +49,11 @@ from clinometer.studies.leaning.scores.design import (
 ROWS = 4096
 """Images whose unit vectors are held at once."""
 WHOLE = 2**24
-"""Weights of a target that are drawn at once, where there are no more: 1,677 images with 10,000 replicates."""
+"""Weights of a target that are made at once, where there are no more: 1,677 images with 10,000 replicates."""
 PART = 2**22
-"""Of more, so many at a time: 84 MB while they are drawn."""
+"""Of more, so many at a time: 84 MB while they are made."""
 AHEAD = 2**25
-"""Weights that threads draw side by side, if each draws no more than one target's: 134 MB."""
+"""Weights that threads make side by side, if each makes no more than one target's: 134 MB."""
 
 MOST_REPEATED = 1.1
 """How often a target's pictures may have been drawn, on average, for their order to be looked at."""
@@ -175,7 +175,7 @@ class Measurer:
     Parameters
     ----------
     encoders : their attribute images and texts, and the images of the targets that are asked for.
-    draws : the replicates' weights; None where intervals take none.
+    replicate_weights : None where intervals need no replicates.
     own_texts : whether images are held against the texts of all targets and the blank prompt.
     check : the design, where no image of a target has been looked at yet.
     """

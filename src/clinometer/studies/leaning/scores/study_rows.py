@@ -115,7 +115,7 @@ def mcas_study(
     (``target_batches``) and those that the order of the rows shows; ``n_batches`` counts them, and from ten of them on
     there are verdicts. A row ``pictures``, ``batches`` says so.
 
-    ``measured`` : of each target, what :func:`measurer_of` says of it in whatever process and order; then no image of a
+    ``measured`` : the targets as :func:`measurer_of` measured them, in any process and order; then no image of a
     target is read here, but there must be as many, of embeddings that count each once.
     ``store`` makes what replicates wait in, 0.7 MB a target and view: memory by default.
 
@@ -147,7 +147,7 @@ def mcas_study(
 def measurer_of(
     encoders: Sequence[EncoderEmbeddings], design: Design, *, n_resamples: int = 10_000, seed: int = 0
 ) -> Measurer:
-    """Return what measures the targets of a study for :func:`mcas_study`, one at a time; raises as that does.
+    """Return the measurer of single targets for :func:`mcas_study`; raises as that does.
 
     The images of a target are looked at when it is measured.
     """

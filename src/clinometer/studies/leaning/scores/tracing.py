@@ -87,8 +87,8 @@ def trace_rows(
     ===================== ==================================================================== ==============
     component             value                                                                ``setting``
     ===================== ==================================================================== ==============
-    ii, ita, image_part   as of ``mcas``, of the estimates at a step; image_part has verdicts  ``step 3``
-    share                 as of ``share``                                                      ``step 3``
+    ii, ita, image_part   as in ``mcas``, of the estimates at a step; image_part has verdicts  ``step 3``
+    share                 as in ``share``                                                      ``step 3``
     onset                 the step by which it has set in; ``group`` is the side, ``flag`` is
                           ``text``, ``prior`` or ``steps``, where that side first shows
     half_way              the step from which on half of it is there
@@ -318,7 +318,7 @@ def compare_traces(
     ===================== ============================================================================== ==========
     component             value                                                                          setting
     ===================== ============================================================================== ==========
-    ii, ita, image_part   differences at a step that both looked at, as of ``comparison``; image_part    ``step 3``
+    ii, ita, image_part   differences at a step that both looked at, as in ``comparison``; image_part    ``step 3``
                           has verdicts, and q is over the targets of a step
     parting               the step by which the image parts differ as they do at the last step of both
     onset, half_way       by how many steps later it sets in, or half of it is there
