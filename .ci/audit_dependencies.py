@@ -23,7 +23,7 @@ def judge(output: str, error: str) -> tuple[int, list[str]]:
         return UNKNOWN, [f"the service that knows vulnerabilities was not reached, so nothing is known: {last[:300]}"]
     skipped = [each["name"] for each in packages if "skip_reason" in each]
     found = [
-        f"{each['name']} {each['version']}: {bug['id']}, mended in {', '.join(bug['fix_versions']) or 'no version'}"
+        f"{each['name']} {each['version']}: {bug['id']}, fixed in {', '.join(bug['fix_versions']) or 'no version'}"
         for each in packages
         for bug in each.get("vulns", ())
     ]

@@ -167,7 +167,7 @@ class World:
         """The rows that say whether concepts lean to the first group: held against 0 alone, and as they are judged."""
         design = self.design(concepts)
         study = StudySetup(design, layout_of([made], design), ResamplingSettings(1, 0, 0, 0.95))
-        view = linear_views([made], study)[0]
+        view = linear_views([made], study).mean
         contrasts, component = self.asked(study, view)
         margin, options = None if self.groups == 3 else self.margin, {"equivalence": self.groups != 4}
         rows = contrast_family(study, view, contrasts, "f", margin=margin, judged=True, **options)

@@ -31,7 +31,7 @@ def picture_rows(embeddings: EncoderEmbeddings, design: Design) -> list[Score]:
     """The rows of the image part and of what lies between, as ``mcas_study`` makes them of counted pictures."""
     layout = layout_of([embeddings], design)
     study = StudySetup(design, layout, ResamplingSettings(1, 0, 0, 0.95))
-    view = views_of([embeddings], study)[0]
+    view = views_of([embeddings], study).mean
     rows = [row for row in mcas_rows(study, view, [IMAGE_PART]) if row.encoder == MEAN]
     return [*rows, *between_rows(study, view)]
 

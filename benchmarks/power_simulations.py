@@ -80,7 +80,7 @@ def judged_in(
     """Judge every concept with q over all, or each ``alone``; balance ``within`` a margin, if there is one."""
     design = design_of(concepts)
     study = StudySetup(design, layout_of([embeddings], design), ResamplingSettings(1, 0, 0, 0.95))
-    view = linear_views([embeddings], study)[0]
+    view = linear_views([embeddings], study).mean
     weights = pair_weights(study, COMPONENTS[IMAGE_PART], *study.pair)
     tests = contrast_tests(study, view, weights)
     apart = from_middle(study, view, weights, tests.images, attribute_influences(view, weights))  # type: ignore[arg-type]

@@ -130,7 +130,7 @@ def families(n: int, scores: str, images: int, noise: float = 0.02) -> list[Foun
         )  # fmt: skip
         layout = layout_of([embeddings], design)
         of = StudySetup(design, layout, ResamplingSettings(1, 0, 0, 0.95))
-        view = views_of([embeddings], of)[0]
+        view = views_of([embeddings], of).mean
         tests = contrast_tests(of, view, pair_weights(of, ("ii", "ita"), *of.pair)).images
         at_truth = replace(tests, offset=tests.offset - truth)
         beyond.append(np.where(at_truth.value < 0, -1, 1) * (1 - at_truth.p_value))
@@ -298,7 +298,7 @@ def derived(n: int, shares: tuple[float, float, float], tilt: float, images: int
         )  # fmt: skip
         layout = layout_of([embeddings], design)
         of = StudySetup(design, layout, ResamplingSettings(400, 0, study, 0.95))
-        view = views_of([embeddings], of)[0]
+        view = views_of([embeddings], of).mean
         rows = [row for row in xmcas_rows(of, view) + internal_bias_rows(of, view) if row.concept]
         for name, true in truth.items():
             ends = [(r.stimulus_low, r.stimulus_high) if words_drawn else (r.low, r.high)

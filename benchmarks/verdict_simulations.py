@@ -210,7 +210,7 @@ def verdict_rows(embeddings: EncoderEmbeddings, design: Design, component: str =
     long as the verdict.
     """
     study = StudySetup(design, layout_of([embeddings], design), ResamplingSettings(1, 0, 0, 0.95))
-    view = linear_views([embeddings], study)[0]
+    view = linear_views([embeddings], study).mean
     if component == TEXT_PART:
         return mcas_rows(study, view, [component])
     weights = pair_weights(study, COMPONENTS[component], *study.pair)

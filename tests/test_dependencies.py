@@ -25,7 +25,7 @@ def said(*packages):
     ("output", "error", "status", "words"),
     [
         (said(*map(package, "abcdefghijk"), package("x", skipped=True)), "", 0, "no vulnerability is known of 11"),
-        (said(package("a", "CVE-1"), package("b")), "Found 1 known vulnerability", 1, "a 1: CVE-1, repaired in 2"),
+        (said(package("a", "CVE-1"), package("b")), "Found 1 known vulnerability", 1, "a 1: CVE-1, fixed in 2"),
         (said(package("a", skipped=True), package("b", skipped=True)), "", 3, "knows 0 of 2 packages"),
         (said(), "", 3, "knows 0 of 0 packages"),
         ("", "Traceback\nConnectionError: pypi.org", 3, "was not reached, so nothing is known: ConnectionError: pypi"),

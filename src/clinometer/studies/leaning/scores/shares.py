@@ -339,11 +339,11 @@ def _rows(setup: StudySetup, view: str, matches: Sequence[_Match]) -> list[Score
 
 
 def _matches(encoder: EncoderEmbeddings, matches: TextMatches | None, sizes: Sequence[int]) -> list[_Match]:
-    texts = texts_of(encoder)
-    if texts is None:
+    if encoder.target_texts is None:
         return [_Match(np.empty(0), 0, nan, "the encoder reads no text")] * len(sizes)
-    if len(texts.units) < 2 or matches is None:
-        return [_Match(np.empty(0), len(texts.units), nan, "one text: there is no other to compare with")] * len(sizes)
+    texts = texts_of(encoder)
+    if texts is None or matches is None:
+        return [_Match(np.empty(0), 1, nan, "one text: there is no other to compare with")] * len(sizes)
     found, owners, starts = list[_Match](), np.repeat(texts.own, sizes), np.cumsum([0, *sizes])
     at_once = max(HELD // max(len(owners), 1), 1)
     for first in range(0, len(texts.own), at_once):
