@@ -26,7 +26,8 @@ def finished(tmp_path_factory):
 
 
 @pytest.fixture
-def ray():
+def ray(monkeypatch):
+    monkeypatch.setenv("RAY_gcs_server_port_wait_time_s", "120")  # else 30, which a machine with much to do may take
     return pytest.importorskip("ray")
 
 
