@@ -1,4 +1,4 @@
-"""What needs no run: plan an audit, run WEAT and its kin, classify images, check the skin mask.
+"""Functions that need no run: plan an audit, run WEAT and its kin, classify images, check the skin mask.
 
 What a function needs is imported when it is called: the command line reads the signatures, and starts at once.
 """

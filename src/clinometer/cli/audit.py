@@ -239,7 +239,7 @@ MITIGATION_SETTINGS: Final[dict[str, Any]] = {
     ],
     "learning_rate": Annotated[float | None, Option("For lora.", default="0.004; with score 0.002")],
 }
-"""What single methods take, by their names in Python."""
+"""Options of single mitigation methods, by their names in Python."""
 DRAWING: Final[dict[str, Any]] = {
     "steps": Annotated[int | None, Option("Denoising steps.", default="the model's", least=1)],
     "guidance_scale": Annotated[float | None, Option("Guidance scale.", name="--guidance", default="the model's")],

@@ -1,4 +1,4 @@
-"""What is said of an exception that nobody foresaw: two lines, and a file that holds its traceback."""
+"""Report an unexpected exception: two lines in the terminal, and a file with the traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes commands of the functions of ``clinometer.api``, and the options that are the command line's alone.
+"""Commands built from the functions of ``clinometer.api``, and the options that only the command line has.
 
 A command has the options that its function declares, see :func:`asks`. What an adapter takes is passed on as it is, so
 that an adapter without it names it.
@@ -182,7 +182,7 @@ MODEL_OPTIONS: Final[dict[str, Any]] = {
     "concurrency": Annotated[int | None, _of_server("Requests at once.", default="4", least=1)],
     "requests_per_minute": Annotated[float | None, _of_server("The pace.", default="the server's")],
 }
-"""What the adapters of models take beside what every audit has, by their names in Python, in the order of ``--help``.
+"""Options of the adapters of models, in addition to those of every audit: by Python name, in the order of ``--help``.
 
 ``lora`` may have several values, which are a sweep.
 """
@@ -195,7 +195,7 @@ READER_OPTIONS: Final[dict[str, Any]] = {
     "concurrency": Annotated[int | None, Option("Requests at once.", default="4", least=1)],
     "requests_per_minute": Annotated[float | None, Option("The pace.", default="the server's")],
 }
-"""What the adapters of readers take, by their names in Python."""
+"""Options of the adapters of readers, by their names in Python."""
 
 
 def given_options(**options: Any) -> dict[str, Any]:

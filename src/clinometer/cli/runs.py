@@ -158,7 +158,7 @@ RULE: Final[dict[str, Any]] = {
         Option("In place of a metric and limits: the smallest share over the largest is at least this."),
     ],
 }
-"""What a gate without a policy takes: the keys of its one rule."""
+"""Options of a gate without a policy: the keys of its one rule."""
 
 
 @asks(api.gate, also=RULE)
