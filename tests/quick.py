@@ -171,7 +171,8 @@ def remembered(study: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         key = hashlib.sha256(content).hexdigest()
         place = _folders[-1] / "rows" / key
         if key not in _remembered:
-            _remembered[key] = pickle.loads(place.read_bytes()) if place.exists() else study(*given, **settings)
+            made = pickle.loads(place.read_bytes()) if place.exists() else study(*given, **settings)
+            _remembered[key] = [_with_one_nan(row) for row in made]
         if not place.exists():
             unnamed = place.with_suffix(f".{os.getpid()}")
             unnamed.write_bytes(pickle.dumps(_remembered[key]))
@@ -179,6 +180,13 @@ def remembered(study: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         return copy.copy(_remembered[key])
 
     return rows
+
+
+def _with_one_nan(row: Any) -> Any:
+    """Return the row with ``np.nan`` where it has another NaN: dataclasses are equal only where a NaN is the same."""
+    fields = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
+    unlike = [name for name, each in fields.items() if isinstance(each, float) and np.isnan(each)]
+    return dataclasses.replace(row, **dict.fromkeys(unlike, np.nan))
 
 
 def _plain(value: Any) -> Any:
