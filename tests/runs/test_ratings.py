@@ -17,8 +17,7 @@ import clinometer as cm
 from clinometer.api import verify_run
 from clinometer.errors import Code, RatingsError, RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.gates.gate import _require_scores_of_now
-from clinometer.pipeline.results import write_report
-from clinometer.readings.scores import rescore
+from clinometer.pipeline.results import score_answers_again, write_report
 from clinometer.report.inputs import report_input
 from clinometer.runs.ratings import add_ratings, mixed_raters, ratings_of, remove_ratings
 from clinometer.runs.ratings.importing import import_ratings, read_ratings
@@ -77,7 +76,7 @@ def test_readings_average_to_the_share(finished):
 
 def test_a_table_of_answers_becomes_scores_and_a_section(run, tmp_path):
     found = import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", answered(run)))
-    rescore(run, rated_of(run))
+    score_answers_again(run)
     assert (found.ratings, found.raters) == (len(answered(run)), 2)
     assert human(run, "alpha").value.item() == 1
     assert (human(run, "sensitivity").value.dropna() == 1).all()
@@ -91,7 +90,7 @@ def test_a_table_of_answers_becomes_scores_and_a_section(run, tmp_path):
 def test_others_scores_stay_as_they_were(run, tmp_path):
     before = run.scores
     import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", answered(run)))
-    after = rescore(run, rated_of(run))
+    after = score_answers_again(run)
     assert after[after.metric != "human"].reset_index(drop=True).equals(before)
 
 
@@ -222,7 +221,7 @@ def test_a_missing_part_is_said_and_taken_in_again(run, tmp_path):
 def test_going_on_with_a_run_misses_its_ratings(run, tmp_path):
     """What is drawn is drawn again where it is gone; what people said is not, and must not leave the scores unseen."""
     import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", answered(run)))
-    rescore(run, rated_of(run))
+    score_answers_again(run)
     run.directory.remove("ratings/part-00000.parquet")
     with raises(RunCorruptError, code=Code.CORRUPT, match=r"part-00000\.parquet: it was written and is missing"):
         quick.audit(Painter(), toy_suite(target=8), run.url, encoder=Eye())
@@ -251,7 +250,7 @@ def test_images_that_were_drawn_from_nothing_are_refused(run, size):
 
 def test_scoring_again_keeps_the_rows_of_people(run, tmp_path):
     import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", answered(run)))
-    before = rescore(run, rated_of(run)).query("metric == 'human'").reset_index(drop=True)
+    before = score_answers_again(run).query("metric == 'human'").reset_index(drop=True)
     cm.score_run(run.url)
     after = cm.open_run(run.url).scores.query("metric == 'human'").reset_index(drop=True)
     assert after.equals(before)
@@ -329,13 +328,13 @@ def rows_of(run, rater, answer, **marks):
 def test_simulated_raters_are_scored_apart(run):
     """What people said is scored as if simulated raters had never been there."""
     add_ratings(run, "task people", rows_of(run, "a", "man") + rows_of(run, "b", "woman"))
-    alone = rescore(run, rated_of(run)).query("metric == 'human'").reset_index(drop=True)
+    alone = score_answers_again(run).query("metric == 'human'").reset_index(drop=True)
     add_ratings(run, "task demo", rows_of(run, "c", "man", simulated=True) + rows_of(run, "d", "man", simulated=True))
-    both = rescore(run, rated_of(run))
+    both = score_answers_again(run)
     assert both.query("metric == 'human'").reset_index(drop=True).equals(alone)
     assert (both.query("metric == 'simulated' and component == 'share'").value == 1).all()
     assert remove_ratings(run, "task demo", simulated=True) == 2 * len(targets(run))
-    assert set(rescore(run, rated_of(run)).metric) >= {"human"}
+    assert set(score_answers_again(run).metric) >= {"human"}
     assert not (run.scores.metric == "simulated").any()
 
 
@@ -353,7 +352,7 @@ def test_a_part_of_an_earlier_version_is_told_by_its_raters_names(run):
     assert mixed_raters(run) in report_input(run).damage
     with raises(RunNotFoundError, code=Code.NOT_FOUND, match="counted simulated raters"):
         _require_scores_of_now(run)
-    rescore(run, rated_of(run))
+    score_answers_again(run)
     assert not mixed_raters(run)
 
 
@@ -408,7 +407,7 @@ def test_edits_are_rated_and_held_against_the_reader(tmp_path):
     assert set(read) == set(edits.id)
     rows = [(i, f"worker {k}", "Man" if read[i] else "woman") for i in edits.id[::2] for k in range(2)]
     import_ratings(run, rated_of(run), write_csv(tmp_path / "r.csv", rows))
-    rescore(run, rated_of(run))
+    score_answers_again(run)
     assert (human(run, "sensitivity").value.dropna() == 1).all()
     shares = human(run, "corrected_share").query("encoder == 'mean'").set_index("concept").value
     for concept, held in edits.groupby("concept"):  # people see what the reader does, so the reader is right of all
@@ -519,7 +518,7 @@ def compared(run, raters=4):
 def test_pairs_become_strengths_and_a_section_and_are_taken_in_again(run, tmp_path):
     file = write_csv(tmp_path / "pairs.csv", compared(run), PAIR_HEAD)
     found = import_ratings(run, rated_of(run), file)
-    rescore(run, rated_of(run))
+    score_answers_again(run)
     assert (found.raters, set(found.answers)) == (4, {"left", "right", "tie"})
     preferred = human(run, "preferred").set_index("concept").value
     assert list(preferred.sort_values().index) == sorted(preferred.index)

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 import clinometer as cm
-from clinometer.readings.scores import rescore
+from clinometer.pipeline.results import score_answers_again
 from clinometer.runs.ratings import add_ratings
 from clinometer.runs.ratings.scoring import readings_of
 from clinometer.studies import rated_of
@@ -33,7 +33,7 @@ def rated(runs, tmp_path_factory):
     ]
     rows += [rows[0] | {"rater": "r0", "repeat": True, "answer": HTML}]
     add_ratings(run, "a file", rows)
-    rescore(run, rated_of(run))
+    score_answers_again(run)
     return client(place / "runs", cache=place / "cache"), cm.open_run(run.url), list(other)
 
 

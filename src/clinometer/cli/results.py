@@ -147,7 +147,7 @@ def print_gate(judged: Gate, *, explain: bool = False) -> None:
             for _ in range(len(rule.rows)):
                 console.print(plain_text(f"  {next(explained)}"))
         elif len(open_rows):  # those that are broken, the farthest first, then those that are undecided
-            columns = columns_of(open_rows.sort_values(["outcome", "p"], kind="stable"))
+            columns = columns_of(judged, open_rows.sort_values(["outcome", "p"], kind="stable"))
             cells = list(zip(*(column[:MOST_ROWS] for column in columns.values()), strict=True))
             table = text_table("", list(columns), cells, left=set(columns) - {"value", "95 %"})
             if len(open_rows) > MOST_ROWS:

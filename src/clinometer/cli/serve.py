@@ -182,8 +182,7 @@ def import_(
 ) -> None:
     """Import ratings made elsewhere into a run, and score and report it with them."""
     from clinometer.cli.console import print_report_place
-    from clinometer.pipeline.results import write_report
-    from clinometer.readings.scores import rescore
+    from clinometer.pipeline.results import score_answers_again, write_report
     from clinometer.runs import Run
     from clinometer.runs.ratings.importing import import_ratings
     from clinometer.studies import rated_of
@@ -194,7 +193,7 @@ def import_(
     with opened.directory.locked():
         counts = import_ratings(opened, rated_of(opened), file, named=named, question=question)
         if opened.is_scored:
-            rescore(opened, rated_of(opened))
+            score_answers_again(opened)
             write_report(opened)
     echo(f"{run}: {counts.ratings} ratings of {counts.items} items by {counts.raters} raters.")
     if counts.missing:

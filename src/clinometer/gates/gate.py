@@ -26,9 +26,8 @@ from clinometer.gates.policy import (
     unread,
 )
 from clinometer.gates.telling import Gate, Outcome, RuleOutcome, rule_limits_in_words
-from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
-from clinometer.metrics.records import DECIDES, MEAN, SELECTION, Score
-from clinometer.metrics.verdict import LEVEL, Source, source_of
+from clinometer.metrics.records import DECIDES, MEAN, SELECTION
+from clinometer.metrics.verdict import LEVEL, Source
 from clinometer.pipeline.comparison import compare_runs
 from clinometer.readings.fit import unfit
 from clinometer.runs.encoding import require_drawn
@@ -193,10 +192,11 @@ class _Numbers:
     """The rows that rules choose from: those of a run, or of its differences from the baseline."""
 
     def __init__(
-        self, scores: pd.DataFrame, over_stimuli: set[str], *, withheld: Withheld, exact: bool = False
-    ) -> None:
-        self._rows, self._over_stimuli, self._exact = scores, over_stimuli, exact
-        self._withheld = withheld
+        self, suite: Suite, scores: pd.DataFrame, over_stimuli: set[str], unfit: set[str], unread: pd.DataFrame,
+        *, exact: bool = False,
+    ) -> None:  # fmt: skip
+        self._study, self._rows, self._over_stimuli, self._exact = study_of(suite), scores, over_stimuli, exact
+        self._withheld = Withheld(scores[~scores.component.isin(self._study.text_components)], unfit, unread)
 
     @classmethod
     def of_run(cls, run: Run, policy: Policy) -> _Numbers:
@@ -207,7 +207,7 @@ class _Numbers:
             scores = with_refusals(run, scores, even_none=True)
         metrics = set(scores.metric[scores.component.isin(judged)])
         over_stimuli = set(scores.component[scores.metric.isin(metrics)])
-        return cls(scores, over_stimuli, withheld=Withheld(scores, _unfit(run), unread(scores)))
+        return cls(run.suite, scores, over_stimuli, _unfit(run), unread(scores))
 
     @classmethod
     def of_difference(cls, baseline: Run, run: Run) -> _Numbers:
@@ -219,7 +219,7 @@ class _Numbers:
         # of the same images the difference is 0, and an interval without width is right
         same = compared.paired and compared.identical == compared.pairs > 0 == compared.dropped
         unreadable = pd.concat([unread(one.scores) for one in (baseline, run) if one.is_scored])
-        return cls(rows, over_stimuli, withheld=Withheld(rows, _unfit(baseline) | _unfit(run), unreadable), exact=same)
+        return cls(run.suite, rows, over_stimuli, _unfit(baseline) | _unfit(run), unreadable, exact=same)
 
     def chosen(self, rule: Rule, place: str) -> pd.DataFrame:
         """Return the rows of a rule, with limits, the interval compared with them, and why any is not judged."""
@@ -242,6 +242,7 @@ class _Numbers:
         most_freedom = np.where(rows.metric == SELECTION, 20, np.inf)
         at_least, at_most = rule.limits
         low, high = (np.where(stimuli, rows[f"stimulus_{end}"], rows[end]) for end in ("low", "high"))
+        of_texts = rows.component.isin(self._study.text_components)
         withheld = np.array([self._withheld.reason(row) for row in rows.to_dict("records")], object)
         if rule.against is not None:  # few images, and intervals without width, are those of every night
             withheld[withheld == GateReason.TOO_FEW] = GateReason.NONE
@@ -252,7 +253,7 @@ class _Numbers:
             high=high,
             freedom=np.where(students, np.clip(rows.n_target - 1, 1, most_freedom), 1),
             # of a number about all concepts, n_target counts these, and of a text part the text
-            units=np.where(stimuli | (rows.concept == "") | (rows.component == TEXT_PART), 0, rows.n_target),
+            units=np.where(stimuli | (rows.concept == "") | of_texts, 0, rows.n_target),
             bound_low=low + (rows.bound_low - rows.low).fillna(0.0),
             bound_high=high + (rows.bound_high - rows.high).fillna(0.0),
             from_middle=np.where(stimuli, np.nan, rows.value - rows.middle),
@@ -263,25 +264,10 @@ class _Numbers:
             withheld=withheld,
             reason_stored=rows.reason,
             against=rule.against or "",
-            carried_by=self._carried_by(rows, low, high, rule.limits) if rule.against is None else Source.NONE,
+            carried_by=Source.NONE
+            if rule.against is not None
+            else self._study.carried_by(self._rows, rows.assign(low=low, high=high), rule.limits),
         )
-
-    def _carried_by(
-        self, rows: pd.DataFrame, low: np.ndarray, high: np.ndarray, limits: tuple[float, float]
-    ) -> list[Source]:
-        """Return for every MCAS which of its parts puts it where it is, by the interval held to the limits."""
-        pictures = self._rows[self._rows.component == IMAGE_PART].set_index(["metric", *SELECTORS]).value
-        parts = pictures.reindex(pd.MultiIndex.from_frame(rows[["metric", *SELECTORS]]))
-        return [
-            source_of(
-                Score(metric="", component="mcas", value=value, low=ends[0], high=ends[1]),
-                Score(metric="", component=IMAGE_PART, value=part),
-                limits,
-            )
-            if component == "mcas"
-            else Source.NONE
-            for component, value, part, *ends in zip(rows.component, rows.value, parts, low, high, strict=True)
-        ]
 
     def _select_rows(self, rule: Rule, place: str) -> pd.DataFrame:
         if rule.difference is not None:

@@ -16,7 +16,6 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from clinometer._messages import did_you_mean, first_and_more
 from clinometer.errors import GateError, InvalidInputError
-from clinometer.metrics.mcas import TEXT_PART
 from clinometer.metrics.records import MEAN, SELECTION
 from clinometer.metrics.selection import SMALLEST, TO_LARGEST
 from clinometer.metrics.verdict import FEWEST_IMAGES, ReasonCode, Verdict
@@ -273,12 +272,13 @@ class Withheld:
 
     Parameters
     ----------
+    scores : but those of texts, which miss no image.
     unfit : encoders that do not fit the suite, whatever verdicts say.
     unread : rows of the encoders that cannot read (:func:`unread`), of every run that the numbers are of.
     """
 
     def __init__(self, scores: pd.DataFrame, unfit: Iterable[str], unread: pd.DataFrame) -> None:
-        judged = scores[(scores.verdict != "") & (scores.component != TEXT_PART)]  # it holds no image that may lack
+        judged = scores[scores.verdict != ""]
         measured = judged[judged.verdict != Verdict.NOT_MEASURED]
         without = judged[judged.reason_code.isin(UNREAD)]
         # a text that an encoder has not learned may be of one concept alone

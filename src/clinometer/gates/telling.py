@@ -16,7 +16,6 @@ import pandas as pd
 from clinometer._messages import printable
 from clinometer.gates.history import NEEDED, NIGHTS, History
 from clinometer.gates.policy import SELECTORS, GateReason, Policy, Rule
-from clinometer.metrics.mcas import TEXT_PART
 from clinometer.metrics.records import SELECTION
 from clinometer.metrics.selection import SMALLEST
 from clinometer.metrics.verdict import LEVEL
@@ -96,7 +95,7 @@ class Gate:
             if not len(rows):
                 said.append(rule_in_words(rule))
                 continue
-            columns = columns_of(rows)
+            columns = columns_of(self, rows)
             tables.append((rule_in_words(rule), list(columns), list(zip(*columns.values(), strict=True))))
         return notebook_html(self.policy.title or "Gate", [run.directory.shown for run in self.runs], said, tables)
 
@@ -239,7 +238,7 @@ def _shared_reason(rows: pd.DataFrame) -> str:
     return f": {reasons[0]}" if len(reasons) == 1 and reasons[0] else ""
 
 
-def columns_of(rows: pd.DataFrame) -> dict[str, list[str]]:
+def columns_of(judged: Gate, rows: pd.DataFrame) -> dict[str, list[str]]:
     """Format numbers as cells by column heading; what would say the same in every row has no column."""
     numbers = [number for name in ("value", "low", "high") for number in rows[name]]
     digits = wording.digits_for(numbers)
@@ -259,7 +258,8 @@ def columns_of(rows: pd.DataFrame) -> dict[str, list[str]]:
         columns["runs that show it"] = [f"{n:,}" if n else "" for n in rows.since.fillna(0)]
     if (rows.carried_by != "").any():
         columns["carried"] = list(rows.carried_by)
-    counts_images = ((rows.concept != "") & (rows.component != TEXT_PART)) | (rows.metric == SELECTION)
+    of_texts = rows.component.isin(study_of(judged.runs[0].suite).text_components)
+    counts_images = ((rows.concept != "") & ~of_texts) | (rows.metric == SELECTION)
     if counts_images.any():
         columns["images"] = [f"{n:,}" if counts else "" for n, counts in zip(rows.n_target, counts_images, strict=True)]
     if (rows.n_decide > 0).any():
@@ -406,7 +406,7 @@ def markdown(judged: Gate) -> str:
         rows = rule.rows[rule.rows.outcome != Outcome.HOLDS].sort_values(["outcome", "p"], kind="stable")
         if not len(rows):
             continue
-        columns = columns_of(rows)
+        columns = columns_of(judged, rows)
         lines += ["", f"### {escaped(rule_in_words(rule))}", "", f"| {' | '.join(columns)} |"]
         lines.append(f"|{'---|' * len(columns)}")
         shown = [column[:MOST_ROWS] for column in columns.values()]

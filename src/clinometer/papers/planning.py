@@ -28,13 +28,7 @@ from clinometer.runs.drawing import price_of
 from clinometer.runs.ledger import RECORD, samples_name
 from clinometer.runs.plan import build_plan
 from clinometer.studies import study_of
-from clinometer.suites import (
-    LeaningSuite,
-    Suite,
-    T2iatSuite,
-    load_suite,
-    suite_from_mapping,
-)
+from clinometer.suites import Suite, load_suite, suite_from_mapping
 from clinometer.sweeps import Cell
 
 RUNS: Final = "runs"
@@ -175,21 +169,20 @@ def rehearsal_of(run: PaperRun, *, quick: bool = False) -> tuple[Suite, Mapping[
     """
     original = load_suite(run.suite).as_in_the_paper()
     if run.rehearsal == "words":
-        assert isinstance(original, LeaningSuite)
         suite = _in_known_words(original)
         return suite.with_options(image_counts=run.quick if quick else None), rehearsed_words()[0]
     suite = load_suite(rehearsal_file(run.rehearsal) or run.rehearsal)
     asked = suite.model_dump() | {"protocol": original.model_dump()["protocol"]}
-    if isinstance(suite, T2iatSuite) and suite.tests:
-        (test,) = [test for test in suite.tests if test.name in run.renamed.values()]
-        concepts = {name: asked["concepts"][name] for name in (test.x, test.y)}
-        asked |= {"tests": [test.model_dump()], "concepts": concepts, "name": f"{suite.name}-{test.name}"}
+    if asked.get("tests"):
+        (test,) = [test for test in asked["tests"] if test["name"] in run.renamed.values()]
+        concepts = {name: asked["concepts"][name] for name in (test["x"], test["y"])}
+        asked |= {"tests": [test], "concepts": concepts, "name": f"{suite.name}-{test['name']}"}
     if not quick and original.protocol is not None:
         asked["images"] |= original.protocol.images
     return suite_from_mapping(asked, source=f"rehearsal of {run.suite}"), run.renamed
 
 
-def _in_known_words(suite: LeaningSuite) -> Suite:
+def _in_known_words(suite: Suite) -> Suite:
     """Translate a suite of the papers into words that the reference model was taught, concept by concept."""
     words, pairs = rehearsed_words()
     known = reference.vocabulary()["concepts"]

@@ -12,9 +12,11 @@ import pandas as pd
 
 from clinometer._cores import one_thread
 from clinometer.errors import DamagedRunWarning, RunCorruptError, RunNotFoundError
+from clinometer.metrics.human import HUMAN, SIMULATED
+from clinometer.metrics.records import READING, SELECTION, STANDARD
 from clinometer.pipeline.request import RESAMPLES
 from clinometer.readings.fit import withhold_unfit
-from clinometer.readings.scores import with_readings
+from clinometer.readings.scores import rows_of_readers
 from clinometer.report import wording
 from clinometer.report.html import notebook_html, render_page
 from clinometer.report.inputs import ReportInput, report_input
@@ -85,8 +87,24 @@ def compute_scores(run: Run, resamples: int, pool: Pool | None = None) -> Scored
     """Compute every number of a run from what is on disk; nothing is written."""
     scored = score_study(run, resamples, pool)
     scores = with_repeats(run, with_refusals(run, scored.scores))
-    scores = with_readings(run, with_ratings(run, study_of(run.suite).rated(run.suite), scores))
-    return Scored(scores, scored.curves)
+    return Scored(_with_people_and_readers(run, scores), scored.curves)
+
+
+def _with_people_and_readers(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores followed by people's ratings and readers' answers; a reader's verdict may withhold another."""
+    study = study_of(run.suite)
+    scores = with_ratings(run, study.rated(run.suite), scores)
+    rows, judged = rows_of_readers(run)
+    scores = study.withhold_by_readers(scores, judged)
+    return pd.concat([scores, rows.reindex(columns=scores.columns)], ignore_index=True) if len(rows) else scores
+
+
+def score_answers_again(run: Run) -> pd.DataFrame:
+    """Compute the rows of people's ratings and of readers again, and keep the run's others as they are."""
+    others = run.scores[~run.scores.metric.isin((HUMAN, SIMULATED, READING, SELECTION, STANDARD))]
+    scores = _with_people_and_readers(run, others.reset_index(drop=True))
+    run.write_scores(scores, run.curves)
+    return scores
 
 
 def score_study(run: Run, resamples: int, pool: Pool | None = None) -> Scored:

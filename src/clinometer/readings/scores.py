@@ -1,4 +1,4 @@
-"""What readers said of a run, as rows of its scores, whatever its study."""
+"""Rows of the scores for what readers said of a run, whatever its study."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import pandas as pd
 
 from clinometer.errors import RunNotFoundError
-from clinometer.metrics.human import HUMAN, SIMULATED
-from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.readers import (
     agreement_rows,
     confusion_rows,
@@ -19,20 +17,17 @@ from clinometer.metrics.readers import (
     with_changed,
 )
 from clinometer.metrics.reading import reading_rows
-from clinometer.metrics.records import DECIDES, MEAN, READING, SELECTION, STANDARD, Score
+from clinometer.metrics.records import Score
 from clinometer.metrics.selection import selection_rows
-from clinometer.metrics.verdict import withheld_by_shares
 from clinometer.readings.known import answered_questions, read_images, vectors_of_some
 from clinometer.readings.open_answers import opened_rows
 from clinometer.readings.standard import compare_with_standard, shares_of_readers
-from clinometer.report.rows import Scores, scores_table
-from clinometer.runs.ratings import with_ratings
-from clinometer.runs.ratings.store import Rated
+from clinometer.report.rows import scores_table
 from clinometer.runs.run import Run
 
 
-def with_readings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores, below them what readers say of the concepts, where any has read the run.
+def rows_of_readers(run: Run) -> tuple[pd.DataFrame, list[Score]]:
+    """Return what readers say of the concepts as a table of scores, and the rows that are judged.
 
     Raises
     ------
@@ -54,7 +49,7 @@ def with_readings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
         if len((found := run.answers.differing(readers[reader]))[0])
     ]  # fmt: skip
     changed = {row.encoder for row in drifts if row.flag}
-    rows = scores_table(with_changed([
+    table = scores_table(with_changed([
         *judged,
         *(row for each in answered for make in (confusion_rows, peer_rows) for row in make(each)),
         *together,
@@ -65,36 +60,7 @@ def with_readings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
         *(compare_with_standard(run.suite, shares) if run.suite.draws else ()),
         *drifts,
     ], changed))  # fmt: skip
-    scores = withheld_by_readers(scores, judged)
-    return pd.concat([scores, rows.reindex(columns=scores.columns)], ignore_index=True) if len(rows) else scores
-
-
-def withheld_by_readers(scores: pd.DataFrame, judged: Sequence[Score]) -> pd.DataFrame:
-    """Withhold verdicts on image parts that the share of the reader whose verdicts stand denies.
-
-    Of a question whose groups are those that the image part lies between, by their names.
-    """
-    decide = {(row.encoder, row.setting) for row in judged if row.flag == DECIDES}
-    shares = [row for row in judged if (row.encoder, row.setting) in decide and row.component.endswith("share")]
-    own = (scores.metric == "mcas") & (scores.component == IMAGE_PART) & (scores.encoder == MEAN)
-    of_pair = scores[(scores.metric == "share") & (scores.component == "share") & (scores.encoder == MEAN)]
-    if not (shares and own.any() and len(of_pair)):
-        return scores
-    before = list(Scores.from_frame(scores[own]))
-    after = withheld_by_shares(before, shares, a=of_pair.group.iloc[0])
-    changed = scores.copy()
-    for name in ("verdict", "side", "reason_code", "reason", "n_decide"):
-        changed.loc[own, name] = [getattr(row, name) for row in after]
-    return changed
-
-
-def rescore(run: Run, rated: Rated) -> pd.DataFrame:
-    """Compute the rows of people's ratings again, and those of readers that rest on them, beside the run's others."""
-    again = (HUMAN, SIMULATED, READING, SELECTION, STANDARD)
-    others = run.scores[~run.scores.metric.isin(again)].reset_index(drop=True)
-    scores = with_readings(run, with_ratings(run, rated, others))
-    run.write_scores(scores, run.curves)
-    return scores
+    return table, judged
 
 
 def require_reader(run: Run, decider: str, others: Sequence[str] = ()) -> None:

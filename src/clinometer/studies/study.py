@@ -17,7 +17,7 @@ import pandas as pd
 from clinometer._cores import one_thread
 from clinometer.errors import RunCorruptError
 from clinometer.metrics import Score
-from clinometer.metrics.verdict import Evidence, StoppingRule
+from clinometer.metrics.verdict import Evidence, Source, StoppingRule
 from clinometer.models.protocols import Generator
 from clinometer.report.comparison import RunsCompared
 from clinometer.report.page import Page
@@ -152,6 +152,7 @@ class Study(ABC, Generic[AnySuite]):
         ``clinometer.published``.
     texts_needed : whether it needs them of texts too; where not, an encoder without a text tower gives what it can.
     groups_grow : whether the groups' own images grow in proportion where more images of a concept decide it.
+    text_components : components that rest on texts alone, and on no picture.
     """
 
     key: ClassVar[str]
@@ -162,6 +163,7 @@ class Study(ABC, Generic[AnySuite]):
     texts_needed: ClassVar[bool] = False
     printed_tables: ClassVar[Mapping[str, PrintedCells]] = {}
     groups_grow: ClassVar[bool] = False
+    text_components: ClassVar[Collection[str]] = ()
 
     def overrides(self, method: str) -> bool:
         """Return whether the study has a method of its own in place of this class's."""
@@ -242,6 +244,20 @@ class Study(ABC, Generic[AnySuite]):
     def judged(self, suite: AnySuite) -> Sequence[tuple[str, str]]:
         """Return component and concept of each number that is judged; none where they follow from a run."""
         return ()
+
+    def withhold_by_readers(self, scores: pd.DataFrame, judged: Sequence[Score]) -> pd.DataFrame:
+        """Return the scores without the verdicts that the reader whose verdicts stand contradicts.
+
+        ``judged`` : the rows of all readers, of which those that decide have a flag.
+        """
+        return scores
+
+    def carried_by(self, scores: pd.DataFrame, rows: pd.DataFrame, limits: tuple[float, float]) -> list[Source]:
+        """Return for each of some rows which of its parts, among all scores, puts its interval where it is.
+
+        ``rows`` : with columns ``low`` and ``high``, the interval that is held to the ``limits``.
+        """
+        return [Source.NONE] * len(rows)
 
     def reading_words(self, suite: AnySuite) -> Mapping[str, Sequence[str]]:
         """Return the words by which an encoder reads single images, by group; none where no groups are compared so."""

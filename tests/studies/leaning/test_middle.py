@@ -11,13 +11,13 @@ import pytest
 from clinometer.metrics import Score
 from clinometer.metrics.mcas import COMPONENTS
 from clinometer.metrics.verdict import ReasonCode, Verdict, judge_family, withheld_by_shares
-from clinometer.readings.scores import withheld_by_readers
 from clinometer.report.rows import scores_table
 from clinometer.studies.leaning import Design, EncoderEmbeddings, crossed_study
 from clinometer.studies.leaning.scores.contrasts import II, contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
 from clinometer.studies.leaning.scores.middle import attribute_influences, from_middle, middles_of, mixture_of
 from clinometer.studies.leaning.scores.views import EncoderView, linear_views
+from clinometer.studies.leaning.study import LEANING
 from tests.studies.leaning.crossed import THREE, crossed_design, crossed_embeddings
 from tests.studies.leaning.studies import cosine, design, embeddings, one, study, unit
 
@@ -289,7 +289,7 @@ def test_a_reader_whose_verdicts_stand_is_a_witness_too():
     table = scores_table([*said, share(0.5, 0.4, 0.6)])
     about = {"metric": "reading", "encoder": "a reader", "setting": "gender"}
     told = [share(0.7, 0.6, 0.8, **about), Score(component="separation", flag="decides", **about)]
-    found = withheld_by_readers(table, told)
+    found = LEANING.withhold_by_readers(table, told)
     assert list(found.reason_code) == ["witnesses_disagree", "", ""]
     assert found.reason[0].endswith("leans to it, 0.70 [0.60, 0.80]")
     assert (found.n_decide[0], found.n_decide[1]) == (0, 3)
@@ -298,4 +298,4 @@ def test_a_reader_whose_verdicts_stand_is_a_witness_too():
     undecided = [told[0], replace(told[1], flag="")]
     of_three = [replace(told[0], null=1 / 3), told[1]]
     for others in (undecided, of_three, [replace(told[0], group="x"), told[1]], []):
-        assert withheld_by_readers(table, others).equals(table)
+        assert LEANING.withhold_by_readers(table, others).equals(table)

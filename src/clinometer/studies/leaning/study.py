@@ -13,10 +13,12 @@ import numpy as np
 import pandas as pd
 
 from clinometer.metrics import Score, delta_alpha_curve
-from clinometer.metrics.mcas import IMAGE_PART
+from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
+from clinometer.metrics.records import DECIDES, MEAN
+from clinometer.metrics.verdict import Source, source_of, withheld_by_shares
 from clinometer.report.comparison import RunsCompared
 from clinometer.report.page import Page
-from clinometer.report.rows import scores_table
+from clinometer.report.rows import Scores, scores_table
 from clinometer.runs.ratings.store import Rated
 from clinometer.runs.run import Run
 from clinometer.runs.scratch import Scratch
@@ -328,6 +330,7 @@ class Leaning(Study[LeaningSuite]):
         PartStage(trace_parts, "tracing", parts_without_trace),
     )
     groups_grow = True
+    text_components = (TEXT_PART,)
 
     def page(self, suite: LeaningSuite) -> Page[Any]:
         """Return the page of a pair of groups, or that of axes and cells."""
@@ -416,6 +419,42 @@ class Leaning(Study[LeaningSuite]):
         """Return the image part of every concept, or its score along every axis."""
         components = shape_of(suite).judged_components
         return [(component, target.name) for component in components for target in suite.targets]
+
+    def withhold_by_readers(self, scores: pd.DataFrame, judged: Sequence[Score]) -> pd.DataFrame:
+        """Withhold verdicts on image parts that the share of the reader whose verdicts stand contradicts.
+
+        It counts where the reader was asked for the two groups between which the image part lies, by their names.
+        """
+        deciding = {(row.encoder, row.setting) for row in judged if row.flag == DECIDES}
+        shares = [row for row in judged if (row.encoder, row.setting) in deciding and row.component.endswith("share")]
+        is_image_part = (scores.metric == "mcas") & (scores.component == IMAGE_PART) & (scores.encoder == MEAN)
+        of_pair = scores[(scores.metric == "share") & (scores.component == "share") & (scores.encoder == MEAN)]
+        if not (shares and is_image_part.any() and len(of_pair)):
+            return scores
+        before = list(Scores.from_frame(scores[is_image_part]))
+        after = withheld_by_shares(before, shares, a=of_pair.group.iloc[0])
+        changed = scores.copy()
+        for name in ("verdict", "side", "reason_code", "reason", "n_decide"):
+            changed.loc[is_image_part, name] = [getattr(row, name) for row in after]
+        return changed
+
+    def carried_by(self, scores: pd.DataFrame, rows: pd.DataFrame, limits: tuple[float, float]) -> list[Source]:
+        """Return for every MCAS which of its parts, pictures or text, puts its interval where it is."""
+        keys = ["metric", "concept", "category", "group", "setting", "encoder"]
+        image_parts = scores[scores.component == IMAGE_PART].set_index(keys).value
+        parts = image_parts.reindex(pd.MultiIndex.from_frame(rows[keys]))
+        return [
+            source_of(
+                Score(metric="", component="mcas", value=value, low=low, high=high),
+                Score(metric="", component=IMAGE_PART, value=part),
+                limits,
+            )
+            if component == "mcas"
+            else Source.NONE
+            for component, value, part, low, high in zip(
+                rows.component, rows.value, parts, rows.low, rows.high, strict=True
+            )
+        ]
 
     def reading_words(self, suite: LeaningSuite) -> Mapping[str, Sequence[str]]:
         """Return the words of the pair; with axes, of every cell."""

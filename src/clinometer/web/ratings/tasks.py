@@ -19,8 +19,7 @@ from sqlalchemy.orm import Session, joinedload
 
 from clinometer._secrets import masked
 from clinometer.errors import RatingsError, RunNotFoundError
-from clinometer.pipeline.results import write_report
-from clinometer.readings.scores import rescore
+from clinometer.pipeline.results import score_answers_again, write_report
 from clinometer.runs import Run
 from clinometer.runs.ratings import add_ratings, remove_ratings
 from clinometer.runs.ratings.store import DrawnItem, draw_items, draw_pairs
@@ -206,7 +205,7 @@ def _source(identifier: str) -> str:
 
 def _score(run: Run) -> None:
     if run.is_scored:
-        rescore(run, rated_of(run))
+        score_answers_again(run)
         write_report(run)
 
 
