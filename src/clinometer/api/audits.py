@@ -102,7 +102,7 @@ def register(
     *,
     policy: Annotated[
         AskedPolicy | None,
-        Option("The rules that the run will be held to; their hash is registered.", short="-p", kind=Path),
+        Option("The policy that the run will be checked against; its hash is registered.", short="-p", kind=Path),
     ] = None,
     **options: Any,
 ) -> "Registration":
@@ -187,22 +187,27 @@ IMPORTED_PART = 128
 @documented
 def import_images(
     folder: Annotated[
-        Place, Argument("Finished images and a manifest (CSV or JSON lines).", metavar="[DIR]", kind=Path)
+        Place, Argument("Folder of images with a manifest (CSV or JSON lines).", metavar="[DIR]", kind=Path)
     ],
     out: Annotated[Place | None, Option("Run directory.", short="-o", default="runs/NAME-SUITE")] = None,
     *,
-    suite: Annotated[AskedSuite, Option("The suite that the images answer.", short="-s", default="mcas")] = "mcas",
+    suite: Annotated[
+        AskedSuite, Option("The suite that the images were made for.", short="-s", default="mcas")
+    ] = "mcas",
     manifest: Annotated[
-        Place | None, Option("The manifest.", default="manifest or metadata, .csv or .jsonl", kind=Path)
+        Place | None, Option("Manifest file.", default="manifest or metadata, .csv or .jsonl", kind=Path)
     ] = None,
-    name: Annotated[str | None, Option("What made the images.", default="the folder's name")] = None,
+    name: Annotated[str | None, Option("Name of the model that made the images.", default="the folder's name")] = None,
     max_pixels: Annotated[
-        int, Option("Larger images are not read: a small file can unfold to fill the memory.", least=1)
+        int,
+        Option(
+            "Do not read images with more pixels than this: a small file can decompress to fill the memory.", least=1
+        ),
     ] = 40_000_000,
     encoder: Annotated[
-        Encoders, replace(option_of("encoder"), help=f"For images, needed: {option_of('encoder').help}", default="")
+        Encoders, replace(option_of("encoder"), help=f"Required for images: {option_of('encoder').help}", default="")
     ] = "reference",
-    seed: Annotated[int, Option("Seed of the resampling.")] = 0,
+    seed: Annotated[int, Option("Seed for the resampling.")] = 0,
     resamples: Annotated[int, option_of("resamples")] = RESAMPLES,
     report: Annotated[bool, option_of("report")] = True,
     reference: Annotated[Place | None, option_of("reference")] = None,
@@ -274,8 +279,8 @@ def import_counts(
     file: Annotated[
         Place,
         Option(
-            "In place of images, a CSV file of how many there are: concept, group, n and, where something was varied, "
-            "setting. Rows of the group 'discarded' count images that are of no group.",
+            "Instead of images, a CSV file of counts with the columns concept, group, n and, where something was "
+            "varied, setting. Rows of the group 'discarded' count images that belong to no group.",
             key="counts",
             kind=Path,
         ),

@@ -43,13 +43,17 @@ def plan(
     concepts: Annotated[int | str | Sequence[str] | None, option_of("concepts")] = None,
     effect: Annotated[
         float | None,
-        Option("Image part (either side) that is to be found.", default="each concept's own in the pilot"),
+        Option("The image part (on either side) to detect.", default="each concept's own in the pilot"),
     ] = None,
-    margin: Annotated[float | None, Option("Within which balance is to be shown.", default="the suite's")] = None,
-    power: Annotated[float, Option("Chance with which the verdict is reached.")] = 0.8,
-    alpha: Annotated[float, Option("Level of q over the concepts; without a pilot, of a concept by itself.")] = 0.05,
-    price: Annotated[float, Option("What an image costs, of a model behind an API.")] = 0.0,
-    answer_price: Annotated[float, Option("What an answer costs, of a reader behind an API.")] = 0.0,
+    margin: Annotated[
+        float | None, Option("The margin within which balance is to be shown.", default="the suite's")
+    ] = None,
+    power: Annotated[float, Option("Probability of reaching the verdict.")] = 0.8,
+    alpha: Annotated[
+        float, Option("Level of q over all concepts; without a pilot, level for one concept alone.")
+    ] = 0.05,
+    price: Annotated[float, Option("Price of one image, for a model behind an API.")] = 0.0,
+    answer_price: Annotated[float, Option("Price of one answer, for a reader behind an API.")] = 0.0,
 ) -> "Plan":
     """Estimate how many images an audit needs, and what they would cost in time and disk. Draws nothing.
 
@@ -86,30 +90,35 @@ def plan(
 def association_test(
     test: Annotated[
         AskedSuite | Sequence[AskedSuite],
-        Argument("weat, weat/6, seat/6, ieat/age, a YAML file.", metavar="TEST…", default="weat", many=True),
+        Argument("weat, weat/6, seat/6, ieat/age, or a YAML file.", metavar="TEST…", default="weat", many=True),
     ] = "weat",
     *,
     encoder: Annotated[
-        AskedEncoder, Option("As of audit; or a text-only encoder, or a file of embeddings.", short="-e")
+        AskedEncoder, Option("An encoder as for audit, a text-only encoder, or a file of embeddings.", short="-e")
     ] = "reference",
-    images: Annotated[Place | None, Option("A folder with a folder of pictures for each set.", kind=Path)] = None,
-    labels: Annotated[Place | None, Option("For .npy embeddings: the file with a label a line.", kind=Path)] = None,
+    images: Annotated[
+        Place | None, Option("A folder that contains a folder of pictures for each set.", kind=Path)
+    ] = None,
+    labels: Annotated[Place | None, Option("For .npy embeddings: a file with one label per line.", kind=Path)] = None,
     sentences: Annotated[bool, Option("Put words into sentences (SEAT).")] = False,
     unit: Annotated[
-        Literal["word", "sentence"], Option("With sentences, what is permuted: word or sentence.")
+        Literal["word", "sentence"], Option("With --sentences: what is permuted, word or sentence.")
     ] = "word",
     alternative: Annotated[
         Literal["two-sided", "greater", "less"] | None,
-        Option("greater, less or two-sided.", default="the test's, greater"),
+        Option("Alternative hypothesis: greater, less or two-sided.", default="the test's own, greater"),
     ] = None,
-    ddof: Annotated[int, Option("1 as in iEAT and sent-bias, 0 as in WEFE.", least=0, most=1)] = 1,
+    ddof: Annotated[
+        int, Option("Delta degrees of freedom: 1 as in iEAT and sent-bias, 0 as in WEFE.", least=0, most=1)
+    ] = 1,
     spread: Annotated[
-        Literal["union", "pooled"], Option("What the effect size divides by: union or pooled.")
+        Literal["union", "pooled"],
+        Option("The standard deviation that the effect size is divided by: union or pooled."),
     ] = "union",
-    max_missing: Annotated[float, Option("Share of a set that may be missing.")] = 0.2,
+    max_missing: Annotated[float, Option("Largest share of a set that may be missing.")] = 0.2,
     permutations: int = 9_999,
     resamples: int = 9_999,
-    seed: Annotated[int, Option("Seed of the resampling.")] = 0,
+    seed: Annotated[int, Option("Seed for the resampling.")] = 0,
     device: Annotated[str, option_of("device")] = "auto",
 ) -> "pd.DataFrame":
     """Run WEAT, SEAT or iEAT on words, sentences or pictures: a row a test.
@@ -167,14 +176,14 @@ def classify_images(
     images: Annotated[Sequence[Place], Argument("Image files, or folders of them.", metavar="IMAGES", many=True)],
     labels: Annotated[Sequence[str], Option("The classes, separated by commas. Repeatable.", short="-l", many=True)],
     *,
-    template: Annotated[str, Option("The prompt of a class; {} is its label.")] = "{}",
+    template: Annotated[str, Option("The prompt for a class; {} stands for its label.")] = "{}",
     model: Annotated[
         AskedModel,
         Option("'reference', a pipeline directory, a safetensors file, or a hub id.", short="-m"),
     ] = "reference",
-    trials: Annotated[int, Option("Noise samples an image takes at most.", least=1)] = 100,
-    all_trials: Annotated[bool, Option("Take them all, even where a class is beaten already.")] = False,
-    seed: Annotated[int, Option("Timesteps and noise follow from it, and from the image.")] = 0,
+    trials: Annotated[int, Option("Maximum number of noise samples per image.", least=1)] = 100,
+    all_trials: Annotated[bool, Option("Use all noise samples, even for a class that is already ruled out.")] = False,
+    seed: Annotated[int, Option("Seed from which, with the image, timesteps and noise are derived.")] = 0,
     batch_size: Annotated[int | None, option_of("batch_size")] = None,
     device: Annotated[str, option_of("device")] = "auto",
     dtype: Annotated[str, option_of("dtype")] = "auto",
@@ -233,11 +242,11 @@ def read_images(
     reader: AskedReader = "reference",
     question: str | Path = "gender",
     truth: Place | None = None,
-    same_pictures: Annotated[bool, Option("The pictures of --truth were drawn at random from the folder's.")] = False,
+    same_pictures: Annotated[bool, Option("The pictures in --truth were drawn at random from the folder's.")] = False,
     encoder: AskedEncoder | None = None,
     threshold: float = 0.9,
     out: Annotated[
-        Place | None, Option("Where readings are kept.", short="-o", default="readings/FOLDER", kind=Path)
+        Place | None, Option("Directory to keep the readings in.", short="-o", default="readings/FOLDER", kind=Path)
     ] = None,
     budget: float | None = None,
     progress: Listener | None = None,
@@ -288,13 +297,15 @@ def read_images(
 def write_questions(
     suite: Annotated[AskedSuite, Argument("A built-in suite or a YAML file.", metavar="SUITE")],
     *,
-    writer: Annotated[str, Option("Who proposes them: openai:MODEL.")],
-    out: Annotated[Place, Option("The file, which must not be there yet.", short="-o", kind=Path)] = "questions.yaml",
+    writer: Annotated[str, Option("The language model: openai:MODEL.")],
+    out: Annotated[
+        Place, Option("The file to write; it must not exist yet.", short="-o", kind=Path)
+    ] = "questions.yaml",
     concepts: Annotated[
-        Sequence[str], Option("These concepts alone, separated by commas.", kind=str, default="all")
+        Sequence[str], Option("Only these concepts, separated by commas.", kind=str, default="all")
     ] = (),
-    most: Annotated[int, Option("Questions a concept.", least=1, most=20)] = 3,
-    budget: Annotated[float | None, Option("What all may cost.")] = None,
+    most: Annotated[int, Option("Questions per concept.", least=1, most=20)] = 3,
+    budget: Annotated[float | None, Option("The most that all proposals may cost.")] = None,
     **options: Any,
 ) -> "WrittenQuestions":
     """Let a language model propose questions about a suite's pictures, and write them as a file to edit.

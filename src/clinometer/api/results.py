@@ -27,13 +27,15 @@ if TYPE_CHECKING:
     from clinometer.gates import Gate, Policy
     from clinometer.pipeline.comparison_page import Comparisons
 
-LICENSE: Final = Option("For a data set: its licence, by its SPDX identifier.")
+LICENSE: Final = Option("For a data set: its licence, as an SPDX identifier.")
 
 
 @documented
 def compare(
     *runs: Annotated[AskedRun, Argument("Two or more runs of one suite.", metavar="RUN RUN…", many=True)],
-    out: Annotated[Place | None, Option("A directory for comparison.html and comparison.csv.", short="-o")] = None,
+    out: Annotated[
+        Place | None, Option("Directory to write comparison.html and comparison.csv to.", short="-o")
+    ] = None,
 ) -> "Comparisons":
     """Compare finished runs of one suite with the first of them.
 
@@ -74,17 +76,17 @@ def gate(
     ] = None,
     *,
     baseline: Annotated[
-        AskedRun | None, Option("The run that a difference is taken from, such as the last release.")
+        AskedRun | None, Option("The run that differences are measured from, such as the last release.")
     ] = None,
     history: Annotated[
         Place | None,
         Option(
-            "A folder of earlier runs that were accepted. Rules against the history, and --metric, hold the change "
-            "from these to limits. Without rules: whether the main numbers have changed."
+            "A folder of earlier runs that were accepted. Rules against the history, and --metric, then limit the "
+            "change from these. Without rules: check whether the main numbers have changed."
         ),
     ] = None,
-    last: Annotated[int, Option("How many of these, the latest.", default="40")] = 40,
-    unchecked: Annotated[bool, Option("Hold a run without checksums to limits all the same.")] = False,
+    last: Annotated[int, Option("How many of these runs to use, the latest first.", default="40")] = 40,
+    unchecked: Annotated[bool, Option("Check a run even if it has no checksums.")] = False,
 ) -> "Gate":
     """Check a finished run against limits, such as before a model is released.
 
@@ -132,8 +134,8 @@ def model_card(
     out: Annotated[
         Place | None,
         Option(
-            "A model card, such as README.md. One that is there keeps its text and metadata; only what this command "
-            "wrote before is replaced. Of eval-results, a model repository's folder.",
+            "File to write the card to, such as README.md. An existing card keeps its text and metadata; only what "
+            "this command wrote before is replaced. For eval-results: the folder of a model repository.",
             short="-o",
             default="print it",
         ),
@@ -141,28 +143,28 @@ def model_card(
     rows: Annotated[
         int,
         Option(
-            "Verdicts of each run that are listed, the largest of those that lean first; the rest is counted.", least=1
+            "How many verdicts to list for each run, the largest leanings first; the rest are only counted.", least=1
         ),
     ] = 20,
     format: Annotated[
         str,
         Option(
             "model-card (Markdown with model-index), eval-results (.eval_results/*.yaml of the Hub), every-eval-ever "
-            "(its aggregate, JSON), fairness (a Fairness Card, YAML), cyclonedx (an ML-BOM, JSON), or a plug-in's "
-            "name.",
+            "(its aggregate, JSON), fairness (a Fairness Card, YAML), cyclonedx (an ML-BOM, JSON), or the name of a "
+            "plug-in.",
             short="-f",
         ),
     ] = "model-card",
     benchmark: Annotated[
         str, Option("For eval-results: the benchmark's data set on the Hub.", metavar="OWNER/NAME")
     ] = "",
-    source: Annotated[str, Option("For eval-results: where the run can be seen.", metavar="URL")] = "",
-    by: Annotated[str, Option("For every-eval-ever and fairness: who made the evaluation.")] = "",
+    source: Annotated[str, Option("For eval-results: a page that shows the run.", metavar="URL")] = "",
+    by: Annotated[str, Option("For every-eval-ever and fairness: who carried out the evaluation.")] = "",
     in_scope: Annotated[
-        str | Sequence[str], Option("For fairness: a use that its conclusions are for. Repeatable.", many=True)
+        str | Sequence[str], Option("For fairness: a use that the conclusions apply to. Repeatable.", many=True)
     ] = (),
     out_of_scope: Annotated[
-        str | Sequence[str], Option("For fairness: a use that they are not for. Repeatable.", many=True)
+        str | Sequence[str], Option("For fairness: a use that the conclusions do not apply to. Repeatable.", many=True)
     ] = (),
 ) -> str:
     """Return the part on bias of a model card: Markdown, and the results that the Hugging Face Hub reads as metadata.
@@ -205,30 +207,30 @@ def model_card(
 @documented
 def export(
     run: Annotated[AskedRun, RUN],
-    out: Annotated[Place, Argument("A folder for what is written.", metavar="DIR")],
+    out: Annotated[Place, Argument("The folder to write to.", metavar="DIR")],
     *,
     evidence: Annotated[
         bool,
         Option(
-            "In place of a paper's parts, a dated record for an auditor: OSCAL Assessment Results, the clauses that "
-            "they may serve and, with a policy, an in-toto statement."
+            "Instead, write a dated record for an auditor: OSCAL Assessment Results, the clauses that they may be "
+            "evidence for and, with a policy, an in-toto statement."
         ),
     ] = False,
     policy: Annotated[
         AskedPolicy | None,
-        Option("For the record: a YAML file of rules; each becomes a finding.", short="-p", kind=Path),
+        Option("With --evidence: a YAML file of rules, each of which becomes a finding.", short="-p", kind=Path),
     ] = None,
-    baseline: Annotated[AskedRun | None, Option("The run that a policy's differences are taken from.")] = None,
+    baseline: Annotated[AskedRun | None, Option("The run that the policy's differences are measured from.")] = None,
     model: Annotated[Place | None, MODEL_FOLDER] = None,
     registration: Annotated[Place | None, REGISTRATION] = None,
     dataset: Annotated[
         bool,
-        Option("In place of a paper's parts, the images as a data set of the Hub: Parquet, a card, Croissant 1.1."),
+        Option("Instead, write the images as a data set for the Hub: Parquet, a card, Croissant 1.1."),
     ] = False,
     license: Annotated[str, LICENSE] = "",
     board: Annotated[
         Literal["a4", "letter"] | None,
-        Option("Paper of the two pages for a board: a4, letter, or none for no pages.", metavar="PAPER"),
+        Option("Paper size of the summary for a board: a4, letter, or none to leave it out.", metavar="PAPER"),
     ] = "a4",
 ) -> list[str]:
     """Write what of a run goes into a paper and before a board, what an auditor signs, or its images as a data set.
@@ -304,22 +306,23 @@ def push(
         str,
         Argument(
             "hf://datasets/OWNER/NAME for the images, with scores, report and Croissant; or hf://OWNER/NAME, a "
-            "model's repository, for the part on bias of its card.",
+            "model's repository, for the bias section of its card.",
             metavar="TARGET",
         ),
     ],
     *,
-    dry_run: Annotated[bool, Option("List what would be sent. Asks nothing of the Hub.")] = False,
+    dry_run: Annotated[bool, Option("List what would be sent, without contacting the Hub.")] = False,
     benchmark: Annotated[
         str,
         Option(
-            "For a model: the data set that holds the suite. Results go to .eval_results, too.", metavar="OWNER/NAME"
+            "For a model: the data set that contains the suite; results are then also written to .eval_results.",
+            metavar="OWNER/NAME",
         ),
     ] = "",
-    source: Annotated[str, Option("For a model: where the run can be seen.", metavar="URL")] = "",
+    source: Annotated[str, Option("For a model: a page that shows the run.", metavar="URL")] = "",
     license: Annotated[str, LICENSE] = "",
-    public: Annotated[bool, Option("Make a new data set public.", default="it is private")] = False,
-    pull_request: Annotated[bool, Option("Propose it by a pull request.")] = False,
+    public: Annotated[bool, Option("Make a new data set public.", default="private")] = False,
+    pull_request: Annotated[bool, Option("Send it as a pull request.")] = False,
 ) -> "Pushed":
     """Send a run to the Hugging Face Hub.
 
@@ -365,7 +368,7 @@ def paper_table(
     paper: Annotated[
         str,
         Option(
-            "Instead, hold the run against the tables that a paper prints: mcas, internal-bias, xmcas, t2iat or "
+            "Instead, compare the run with the tables that a paper prints: mcas, internal-bias, xmcas, t2iat or "
             "downstream."
         ),
     ],
@@ -373,7 +376,7 @@ def paper_table(
     models: Annotated[
         str | Sequence[str],
         Option(
-            "The paper's model that is shown, such as dalle-2. Repeatable.",
+            "Which of the paper's models to show, such as dalle-2. Repeatable.",
             key="paper_model",
             default="all",
             many=True,

@@ -48,13 +48,14 @@ def open_run(path: Place) -> "Run":
 
 
 MODEL_FOLDER: Final = Option(
-    "The folder of the model's files: the statement is about them, by the digest that OpenSSF model-signing signs.",
+    "Folder with the model's files. The statement is then about these, identified by the digest that OpenSSF "
+    "model-signing signs.",
     short="-m",
     metavar="FOLDER",
-    default="it is about the run",
+    default="the statement is about the run",
     kind=Path,
 )
-REGISTRATION: Final = Option("The registration that the run was drawn under; the journal lies beside it.", kind=Path)
+REGISTRATION: Final = Option("The registration that the run was drawn under, with its journal next to it.", kind=Path)
 
 
 @documented
@@ -62,28 +63,29 @@ def score_run(
     path: Annotated[Place, RUN],
     *,
     encoder: Annotated[
-        Encoders, replace(option_of("encoder"), help=f"Added first: {option_of('encoder').help}", default="")
+        Encoders,
+        replace(option_of("encoder"), help=f"An encoder to add first: {option_of('encoder').help}", default=""),
     ] = (),
     drop_encoder: Annotated[
         str | Sequence[str],
-        Option("Left out of the scores from now on; its vectors stay. Repeatable.", many=True),
+        Option("Encoder to leave out of the scores from now on; its vectors are kept. Repeatable.", many=True),
     ] = (),
     suite_options: Annotated[
         Sequence[str],
         Option(
-            "A setting of the suite that scoring alone reads, from now on: margin=0.2. run.json keeps the old value "
-            "too, and the report shows both. Repeatable.",
+            "Change a setting of the suite that only scoring uses, such as margin=0.2, from now on. run.json also "
+            "keeps the old value, and the report shows both. Repeatable.",
             key="suite_option",
             many=True,
         ),
     ] = (),
     resamples: Annotated[
         int | None,
-        Option("Resamples that intervals and tests are computed from, from now on.", default="as before", least=19),
+        Option("Resamples for intervals and tests, from now on.", default="unchanged", least=19),
     ] = None,
     verdict_reader: Annotated[
         str | None,
-        Option("The reader by whose answers concepts are judged from now on; '' for the best-calibrated."),
+        Option("The reader whose answers decide the verdicts from now on; '' selects the best-calibrated one."),
     ] = None,
     reference: Annotated[Place | None, option_of("reference")] = None,
     device: Annotated[str, option_of("device")] = "auto",
@@ -150,20 +152,20 @@ def trace_run(
     run: Annotated[Place, RUN],
     *,
     model: Annotated[
-        AskedModel | None, Option("What drew the run.", short="-m", default="the model of its name")
+        AskedModel | None, Option("The model that drew the run.", short="-m", default="the model that the run names")
     ] = None,
     encoder: Annotated[
-        Encoders, Option("Which of the run's encoders look. Repeatable.", short="-e", default="all", many=True)
+        Encoders, Option("Which of the run's encoders to use. Repeatable.", short="-e", default="all", many=True)
     ] = (),
     steps: Annotated[
         str | int | Sequence[int] | None,
-        Option("So many steps, some by number as in 1,5,10, or all.", default="6, evenly spread"),
+        Option("How many steps to keep, their numbers such as 1,5,10, or all.", default="6, evenly spread"),
     ] = None,
     decoder: Annotated[
         str | None,
-        Option("A tiny decoder (diffusers' AutoencoderTiny) for speed: a directory or a hub id."),
+        Option("A tiny decoder (diffusers' AutoencoderTiny) for speed, as a directory or a hub id."),
     ] = None,
-    latents: Annotated[bool, Option("Store the latents of these steps, too.")] = False,
+    latents: Annotated[bool, Option("Also store the latents of these steps.")] = False,
     model_options: Mapping[str, Any] | None = None,
     device: Annotated[str, option_of("device")] = "auto",
     progress: Listener | None = None,
@@ -205,8 +207,8 @@ def read_run(
     reader: Annotated[
         Readers,
         Option(
-            "A directory or hub id of a classifier, VQA or vision-language model; openai:MODEL; or an encoder. Of a "
-            "run repeatable.",
+            "A directory or hub id of a classifier, VQA or vision-language model; openai:MODEL; or an encoder. "
+            "Repeatable for a run.",
             short="-r",
             default="reference",
             many=True,
@@ -215,39 +217,40 @@ def read_run(
     question: Annotated[
         str | Path | Sequence[str | Path],
         Option(
-            "gender, age, monk, a YAML file with a question, or one of the suite's by its name. Of a run repeatable.",
+            "gender, age, monk, a YAML file with a question, or the name of one of the suite's questions. Repeatable "
+            "for a run.",
             short="-q",
-            default="gender, of a run what its suite asks",
+            default="gender; for a run, what its suite asks",
             many=True,
         ),
     ] = (),
     truth: Annotated[
         Place | None,
         Option(
-            "A CSV file with the columns file and group: what some pictures show; for an open question file and "
-            "concept. [default of it: the folder that a picture lies in]",
+            "A CSV file that says what some pictures show: the columns file and group; for an open question, file and "
+            "concept, by default the folder that a picture is in.",
             kind=Path,
         ),
     ] = None,
     encoder: Annotated[
         AskedEncoder | None,
         Option(
-            "With --truth: compares those pictures with the others by its vectors; of a run one of its encoders. For "
-            "an open question: puts answers together that mean the same.",
+            "With --truth: the encoder whose vectors compare those pictures with the others; for a run, one of its "
+            "encoders. For an open question: the encoder that finds answers of the same meaning.",
             short="-e",
         ),
     ] = None,
-    threshold: Annotated[float, Option("Mean cosine of such answers, in (0, 1].")] = 0.9,
-    budget: Annotated[float | None, Option("What the missing answers may cost.")] = None,
+    threshold: Annotated[float, Option("Mean cosine from which answers have the same meaning, in (0, 1].")] = 0.9,
+    budget: Annotated[float | None, Option("The most that the answers still to be asked for may cost.")] = None,
     check_drift: Annotated[
         int,
         Option(
-            "Of a run: ask about so many pictures again before each part, and say whether the reader changes "
-            "meanwhile, as one behind an API may. [default: 0]",
+            "For a run: ask about this many pictures again before each part, and report whether the reader changes "
+            "over time, as one behind an API may. [default: 0]",
             least=0,
         ),
     ] = 0,
-    retry_failed: Annotated[bool, Option("Of a run: ask again what failed.")] = False,
+    retry_failed: Annotated[bool, Option("For a run: ask again where the reader failed.")] = False,
     device: Annotated[str, option_of("device")] = "auto",
     engine: Annotated[AskedEngine, option_of("engine")] = "local",
     workers: Annotated[int | None, option_of("workers")] = None,
@@ -392,18 +395,18 @@ def verify_run(
     run: Annotated[AskedRun, RUN],
     *,
     recompute: Annotated[
-        bool, Option("Also compute every number again from the vectors, and say which differ. Writes nothing.")
+        bool, Option("Also compute every number again from the vectors, and list those that differ. Writes nothing.")
     ] = False,
     evidence: Annotated[
         Place | None,
         Option(
-            "Also hold the run against a file: assessment-results.json or statement.json of an export, or the ML-BOM "
-            "of a card. What it says is derived again.",
+            "Also check that a file follows from the run: assessment-results.json or statement.json from an export, "
+            "or the ML-BOM from a card.",
             kind=Path,
         ),
     ] = None,
     baseline: Annotated[
-        AskedRun | None, Option("The run that a record's findings are differences from, where they are.")
+        AskedRun | None, Option("The baseline run, if the file's findings are differences from one.")
     ] = None,
     model: Annotated[Place | None, MODEL_FOLDER] = None,
     progress: Listener | None = None,

@@ -33,7 +33,10 @@ from clinometer.suites.strict import first_problem
 
 @asks(api.plan)
 def plan(*, images: int | None = None, **asked: Any) -> None:
-    """Estimate how many images an audit needs, and the time and disk they would take. Draws nothing."""
+    """Estimate how many images an audit needs.
+
+    Also estimates the time and disk space that they would take. Draws nothing.
+    """
     from clinometer.cli.results import print_plan
 
     image_plan = api.plan(images=images, **asked)
@@ -47,14 +50,14 @@ def suites(
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Instead, write the suite as a benchmark of the Hub: prompts, eval.yaml, a card.",
+            help="Instead, write the suite as a benchmark for the Hub: prompts, eval.yaml, a card.",
         ),
     ] = None,
     new: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Instead, write a suite to begin with: whole, and commented.")
+        Path | None, typer.Option(metavar="FILE", help="Instead, write a complete, commented suite to start from.")
     ] = None,
 ) -> None:
-    """List the built-in suites, show what one asks, or begin one."""
+    """List the suites, show what one asks, or start your own."""
     from clinometer.cli.console import print_suite, print_suites
     from clinometer.suites import load_suite, write_scaffold
 
@@ -85,17 +88,20 @@ def models(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="A model, encoder or reader as an audit takes it; it is loaded. 'reference' also shows its planted "
+            help="A model, encoder or reader, named as for audit; it is loaded. 'reference' also shows its planted "
             "truth."
         ),
     ] = None,
     *,
     check_skin: Annotated[
-        bool, typer.Option("--check-skin", help="Hold the skin mask against the ten Monk skin tones.")
+        bool, typer.Option("--check-skin", help="Check the skin mask against the ten Monk skin tones.")
     ] = False,
     **options: Any,
 ) -> None:
-    """List the installed generators, encoders and readers, or say what one is. Draws nothing, and costs nothing."""
+    """List the generators, encoders and readers, or describe one.
+
+    Draws nothing and costs nothing.
+    """
     from clinometer.cli.console import print_model, print_models
 
     if check_skin:
@@ -109,7 +115,7 @@ def models(
 
 
 def schema() -> None:
-    """Print the schema of what commands say under --json: JSON Schema, draft 2020-12."""
+    """Print the JSON Schema (draft 2020-12) of --json documents."""
     from clinometer.cli.documents import json_schema
 
     sys.stdout.write(f"{json.dumps(json_schema(), indent=2)}\n")
@@ -303,17 +309,16 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
 """Of each command, what ``--help`` shows; a test reads them as the command would."""
 
 EXIT_CODES: Final = {
-    0: "Done. Of `gate`: every number is shown to keep its limits, or none is shown to break one and "
-    "`--allow-undecided` is given.",
-    1: "`gate`: a number is shown to be beyond its limit, or to have changed from earlier runs. `verify "
+    0: "Success. For `gate`: every number is shown to be within its limits or, with `--allow-undecided`, none is shown "
+    "to be outside.",
+    1: "`gate`: a number is shown to be outside its limits, or to have changed from earlier runs. `verify "
     "--registration`: something is not as registered.",
-    2: "A mistake of the user's, in one or two lines on stderr; no command, and the help is printed; a "
-    "run whose files are not as they were written; a "
-    "cell of a sweep, or a run of a reproduction, that failed, the others are finished.",
-    3: "`gate`: undecided, no number is shown to be beyond its limit and not all are shown to keep theirs; or there "
-    "are too few earlier runs to show a change.",
-    STATUS: "An error of clinometer's own, in two lines, and a file that holds the traceback.",
-    130: "Stopped by Ctrl-C. The same command goes on from there, where it is one that resumes.",
+    2: "A user error, explained in one or two lines on stderr; no command was given, and the help is printed; files of "
+    "a run are not as they were written; or an audit of a sweep or a reproduction failed, and the others are finished.",
+    3: "`gate`: undecided, because no number is shown to be outside its limits and not all are shown to be within; or "
+    "there are too few earlier runs to show a change.",
+    STATUS: "An internal error of clinometer, reported in two lines, with a file that contains the traceback.",
+    130: "Stopped by Ctrl-C. A command that can resume continues when it is run again.",
 }
 
 
@@ -352,7 +357,7 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help=f"Show the traceback of what goes wrong; also by {VARIABLE}=1.")
+        bool, typer.Option("--debug", help=f"Show the traceback of any error; {VARIABLE}=1 does the same.")
     ] = False,
 ) -> None:
     context.obj = read_defaults(context.command)

@@ -33,12 +33,15 @@ def audit(
         bool,
         typer.Option(
             "--dry-run",
-            help="Load the model, say what the audit asks and what it costs, show the first request, and end.",
+            help="Load the model, show what the audit would ask, what it would cost and its first request, and exit.",
         ),
     ] = False,
     **asked: Any,
 ) -> None:
-    """Audit a model, or several as a sweep: draw, embed, score, report. Stopped, the same command goes on."""
+    """Audit a model: draw images, embed, score and report.
+
+    Several models or settings make a sweep. If the command is stopped, run it again to continue.
+    """
     from clinometer.cli.console import LiveProgress, print_summary, send_to
 
     one, options, axes = _one_audit(asked)
@@ -97,12 +100,12 @@ def _one_audit(asked: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], d
 def register(
     *,
     policy: Path | None = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The registration; a file that is not there yet.")] = Path(
-        "registration.json"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="File to write the registration to; it must not exist yet.")
+    ] = Path("registration.json"),
     **asked: Any,
 ) -> None:
-    """Write down what an audit will ask, before anything is drawn. Draws and loads nothing."""
+    """Record what an audit will ask, before anything is drawn. Draws and loads nothing."""
     one, options, axes = _one_audit(asked)
     if several := next((axis for axis, values in axes.items() if len(values) > 1), None):
         raise InvalidInputError.too_many(
@@ -148,7 +151,10 @@ Number = TypeVar("Number", int, float)
 
 @asks(api.sweep)
 def sweep(grid: Path, *, out: str | None = None, log_to: LogToOption = None, **asked: Any) -> None:
-    """Audit a grid of models and settings, each cell a run. Stopped, the same command goes on where it was."""
+    """Audit a grid of models and settings, one run per cell.
+
+    If the command is stopped, run it again to continue.
+    """
     _refuse_what_a_sweep_may_not(grid, has_out=out is not None)
     _run_sweep(grid, out, log_to, **asked)
 
@@ -216,28 +222,36 @@ def numbers(option: str, texts: Sequence[str] | None, kind: type[Number]) -> lis
 
 MITIGATION_SETTINGS: Final[dict[str, Any]] = {
     "intervention": Annotated[
-        str | None, Option("For prompt: the text, with {prompt} or {subject} in it.", default="ENTIGEN's")
+        str | None, Option("For prompt: the text, which contains {prompt} or {subject}.", default="ENTIGEN's")
     ],
     "strength": Annotated[
-        float | None, Option("For projection (1000), unconditional and steering (1).", default="those")
+        float | None,
+        Option(
+            "For projection, unconditional and steering: how strongly to intervene.",
+            default="1000 for projection, 1 for the others",
+        ),
     ],
     "images": Annotated[
-        int | None, Option("Images of each prompt that a method draws.", default="the method's", least=1)
+        int | None, Option("Images that the method draws per prompt.", default="the method's", least=1)
     ],
     "encoder": Annotated[
-        str | None, Option("Reads what unconditional and lora draw.", short="-e", default="reference")
+        str | None,
+        Option("For unconditional and lora: the encoder that reads their images.", short="-e", default="reference"),
     ],
     "loss": Annotated[
         str | None,
         Option(
-            "For lora: answers (the network's, to prompts that name a group) or score (the images' leaning).",
+            "For lora: train on answers (the network's own, to prompts that name a group) or on score (the leaning of "
+            "images).",
             default="answers",
         ),
     ],
     "training_steps": Annotated[
-        int | None, Option("For lora: steps of training.", default="320; with score 60", least=1)
+        int | None, Option("For lora: training steps.", default="320; 60 with --loss score", least=1)
     ],
-    "learning_rate": Annotated[float | None, Option("For lora.", default="0.004; with score 0.002")],
+    "learning_rate": Annotated[
+        float | None, Option("For lora: learning rate.", default="0.004; 0.002 with --loss score")
+    ],
 }
 """Options of single mitigation methods, by their names in Python."""
 DRAWING: Final[dict[str, Any]] = {
@@ -252,7 +266,10 @@ DRAWING: Final[dict[str, Any]] = {
 def mitigate(
     model: str, *, target: str | None = None, words: Sequence[str] = (), reference: str | None = None, **asked: Any
 ) -> None:
-    """Make of a model one that is to lean less, with a card. Audits of both say whether it does."""
+    """Make a version of a model that is meant to lean less.
+
+    Writes it with a card. Audit both to see whether it does.
+    """
     console = Console(soft_wrap=True)
     shares = None
     if target is not None:

@@ -259,13 +259,14 @@ def config(
     context: typer.Context,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[COMMAND [OPTION…]]", help="A command, and options as they would be given to it."),
+        typer.Argument(metavar="[COMMAND [OPTION…]]", help="A command and its options, as you would type them."),
     ] = None,
 ) -> None:
-    """Show what options are where none is given, and where each comes from: command line, environment, file, default.
+    """Show the values of options, and where they come from.
 
-    Without a command, what a file or the environment sets. `config allow` lets the file of this folder set all that it
-    sets, as long as it stays as it is, `config allow FILE` a sweep's; `config deny` takes that back.
+    That is the command line, the environment, a file or the default; without a command, only what a file or the
+    environment sets is shown. `config allow` permits this folder's file to set every option in it, until the file
+    changes; `config allow FILE` does the same for a sweep's file, and `config deny` revokes it.
     """
     root = context.find_root()
     if words and "--json" in words:  # it is typed after the command that is asked about, and meant for this one

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @asks(api.classify_images)
 def classify(images: list[str], labels: list[str], *, out: TableOption = None, **asked: Any) -> None:
-    """Classify images by how well a diffusion model denoises them under each label."""
+    """Classify images with a diffusion model.
+
+    An image gets the label under which the model denoises it best.
+    """
     from clinometer.cli.console import LiveProgress
 
     check_place(out)
@@ -33,7 +36,10 @@ def classify(images: list[str], labels: list[str], *, out: TableOption = None, *
 
 @asks(api.association_test)
 def association_test(*, out: TableOption = None, **asked: Any) -> None:
-    """Run association tests (WEAT, SEAT, iEAT) on words, pictures or vectors of your own. Draws nothing."""
+    """Run association tests: WEAT, SEAT and iEAT.
+
+    On words, pictures or vectors of your own. Draws nothing.
+    """
     check_place(out)
     table = api.association_test(**asked)
     print_tests(table)

@@ -42,7 +42,7 @@ def _typed_option(name: str, annotation: Any, option: Option, default: Any) -> i
         kind = str if as_text else next(each for each in (bool, int, float) if each in parts)
     help = option.help
     if option.several is not None:
-        help += " Repeatable." if option.several is str else " Several by commas."
+        help += " Repeatable." if option.several is str else " Separate several with commas."
     if default is not inspect.Parameter.empty and (option.default or option.is_repeatable):
         help += default_in_words(option, default if option.several else None)
         default = None
@@ -52,8 +52,8 @@ def _typed_option(name: str, annotation: Any, option: Option, default: Any) -> i
         names = [option.name or f"--{(option.key or name).replace('_', '-')}", *filter(None, [option.short])]
         least = None if option.is_repeatable else option.least
         declared = typer.Option(
-            *names, help=help, metavar=option.metavar, rich_help_panel=option.panel, min=least, max=option.most,
-            show_default=default is not inspect.Parameter.empty,
+            *names, help=help, metavar=option.metavar or ("<str>" if option.is_repeatable else None), min=least,
+            max=option.most, rich_help_panel=option.panel, show_default=default is not inspect.Parameter.empty,
         )  # fmt: skip
     return inspect.Parameter(
         option.key or name, inspect.Parameter.KEYWORD_ONLY, default=default,
@@ -122,78 +122,98 @@ def asks(
 MODEL_OPTIONS: Final[dict[str, Any]] = {
     "height": Annotated[int | None, _of_diffusers("Height in pixels.", default="the model's")],
     "width": Annotated[int | None, _of_diffusers("Width in pixels.", default="the model's")],
-    "negative_prompt": Annotated[str | None, _of_diffusers("What guidance steers away from.")],
+    "negative_prompt": Annotated[str | None, _of_diffusers("The prompt that guidance steers away from.")],
     "scheduler": Annotated[str | None, _of_diffusers("A scheduler class of diffusers.", default="the model's")],
-    "prior_steps": Annotated[int | None, _of_diffusers("Steps of a model's prior.", default="the model's")],
-    "prior_guidance_scale": Annotated[
-        float | None, _of_diffusers("Guidance of a model's prior.", default="the model's", name="--prior-guidance")
+    "prior_steps": Annotated[
+        int | None, _of_diffusers("Steps of the prior, for models with one.", default="the model's")
     ],
-    "edit_steps": Annotated[int | None, _of_diffusers("Denoising steps of edits.", default="those of drawing")],
+    "prior_guidance_scale": Annotated[
+        float | None,
+        _of_diffusers(
+            "Guidance scale of the prior, for models with one.", default="the model's", name="--prior-guidance"
+        ),
+    ],
+    "edit_steps": Annotated[int | None, _of_diffusers("Denoising steps for edits.", default="as for drawing")],
     "edit_guidance_scale": Annotated[
-        float | None, _of_diffusers("Guidance of edits.", default="that of drawing", name="--edit-guidance")
+        float | None, _of_diffusers("Guidance scale for edits.", default="as for drawing", name="--edit-guidance")
     ],
     "model_config": Annotated[
-        str | None, _of_diffusers("For a single safetensors file, the pipeline whose configuration it takes.")
+        str | None, _of_diffusers("For a single safetensors file: the pipeline whose configuration to use.")
     ],
     "lora": Annotated[
         list[str] | None,
         _of_diffusers(
-            "A LoRA to merge: a safetensors file, a directory or a hub id. Repeatable; none is without.", many=True
+            "A LoRA to merge: a safetensors file, a directory, a hub id, or 'none' for the model without one. "
+            "Repeatable.",
+            many=True,
         ),
     ],
     "mitigation": Annotated[
         str | None,
         _of_diffusers(
-            "What `clinometer mitigate` wrote, for any model. [default: of the pipeline's directory]; or none."
+            "For any model: a directory that `clinometer mitigate` wrote, or none. [default: the one in the "
+            "pipeline's directory, if any]"
         ),
     ],
-    "lora_scale": Annotated[float | None, _of_diffusers("How strongly.", default="1")],
+    "lora_scale": Annotated[float | None, _of_diffusers("Strength at which the LoRA is merged.", default="1")],
     "lora_partly": Annotated[
-        bool | None, _of_diffusers("Merge a LoRA of which few weights find a place in the model.")
+        bool | None, _of_diffusers("Merge a LoRA even if most of its weights have no counterpart in the model.")
     ],
     "safety_checker": Annotated[
-        str | None, _of_diffusers("keep, mark or off: the pipeline's own checker.", default="keep")
+        str | None,
+        _of_diffusers(
+            "The pipeline's own safety checker: keep (flagged images count as refused), mark (they are kept and "
+            "marked) or off.",
+            default="keep",
+        ),
     ],
     "variant": Annotated[str | None, _of_diffusers("A variant of the weight files, such as fp16.")],
-    "device_map": Annotated[str | None, _of_diffusers("Share the model out over devices: balanced.")],
+    "device_map": Annotated[str | None, _of_diffusers("Distribute the model over several devices: balanced.")],
     "offload": Annotated[
-        str | None, _of_diffusers("model or sequential: keep in the CPU's memory what is not in use.")
+        str | None, _of_diffusers("Keep parts that are not in use in CPU memory: model or sequential.")
     ],
-    "compile": Annotated[bool | None, _of_diffusers("Compile the network; the first batch takes minutes.")],
+    "compile": Annotated[bool | None, _of_diffusers("Compile the network; the first batch then takes minutes.")],
     "vae_tiling": Annotated[bool | None, _of_diffusers("Decode large images in tiles.")],
     "trust_remote_code": Annotated[
-        str | None, _of_diffusers("The model's own name, if the code in its repository may run.")
+        str | None, _of_diffusers("Allow code from the model's repository to run: repeat the model's name here.")
     ],
-    "price": Annotated[float | None, _of_server("What one image costs at these settings, by the server's list.")],
-    "base_url": Annotated[str | None, _of_server("The server.", default="OpenAI's, or OPENAI_BASE_URL")],
+    "price": Annotated[float | None, _of_server("Price of one image at these settings, from the server's price list.")],
+    "base_url": Annotated[str | None, _of_server("URL of the server.", default="OpenAI's, or OPENAI_BASE_URL")],
     "trusted_host": Annotated[
         list[str] | None,
         _of_server(
-            "A host besides the server's that redirects and private addresses may lead to. Repeatable.", many=True
+            "A further host, besides the server's, that redirects and private addresses may lead to. Repeatable.",
+            many=True,
         ),
     ],
-    "quality": Annotated[str | None, _of_server("As the server names it.")],
-    "system_prompt": Annotated[str | None, _of_server("What a model that draws within a chat is told beforehand.")],
+    "quality": Annotated[str | None, _of_server("Image quality, in the server's own terms.")],
+    "system_prompt": Annotated[str | None, _of_server("System prompt, for a model that draws within a chat.")],
     "rewriter": Annotated[
         str | None, _of_server("A chat model on the same server that rewrites every prompt.", default="none")
     ],
-    "rewriter_prompt": Annotated[str | None, _of_server("What the rewriter is told.", default="to be vivid")],
-    "send_seed": Annotated[bool | None, _of_server("Send each image's seed, to servers that take one.")],
-    "concurrency": Annotated[int | None, _of_server("Requests at once.", default="4", least=1)],
-    "requests_per_minute": Annotated[float | None, _of_server("The pace.", default="the server's")],
+    "rewriter_prompt": Annotated[str | None, _of_server("Instructions for the rewriter.", default="to be vivid")],
+    "send_seed": Annotated[bool | None, _of_server("Send each image's seed, to servers that accept one.")],
+    "concurrency": Annotated[int | None, _of_server("Maximum number of requests at once.", default="4", least=1)],
+    "requests_per_minute": Annotated[
+        float | None, _of_server("Maximum number of requests per minute.", default="the server's limit")
+    ],
 }
 """Options of the adapters of models, in addition to those of every audit: by Python name, in the order of ``--help``.
 
 ``lora`` may have several values, which are a sweep.
 """
 
-TableOption = Annotated[Path | None, typer.Option("--out", "-o", help="Also write the table: .csv, .json, .parquet.")]
+TableOption = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Also write the table to this file: .csv, .json or .parquet.")
+]
 READER_OPTIONS: Final[dict[str, Any]] = {
     "batch_size": Annotated[int | None, option_of("batch_size")],
-    "price": Annotated[float | None, Option("What one answer costs, of a server.")],
-    "base_url": Annotated[str | None, Option("The server.", default="OpenAI's, or OPENAI_BASE_URL")],
-    "concurrency": Annotated[int | None, Option("Requests at once.", default="4", least=1)],
-    "requests_per_minute": Annotated[float | None, Option("The pace.", default="the server's")],
+    "price": Annotated[float | None, Option("Price of one answer, for a reader behind a server.")],
+    "base_url": Annotated[str | None, Option("URL of the server.", default="OpenAI's, or OPENAI_BASE_URL")],
+    "concurrency": Annotated[int | None, Option("Maximum number of requests at once.", default="4", least=1)],
+    "requests_per_minute": Annotated[
+        float | None, Option("Maximum number of requests per minute.", default="the server's limit")
+    ],
 }
 """Options of the adapters of readers, by their names in Python."""
 
@@ -222,7 +242,7 @@ LogToOption = Annotated[
     typer.Option(
         metavar="TRACKER[:TARGET]",
         callback=_known_trackers,
-        help="Also send numbers, pictures and report to mlflow, wandb, trackio or tensorboard. Repeatable.",
+        help="Also send numbers, pictures and the report to mlflow, wandb, trackio or tensorboard. Repeatable.",
     ),
 ]
 

@@ -36,12 +36,15 @@ def reproduce(
     engine: str = "local",
     workers: int | None = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Load the models, say what it takes, and end. Draws nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Load the models, show what the reproduction would take, and exit. Draws nothing."
+        ),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Every image's noise follows from it.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed from which every image's noise is derived.")] = 0,
     **options: Any,
 ) -> None:
-    """Reproduce papers: every run that one takes, and a page with its tables and figures beside what was measured."""
+    """Reproduce papers: make their runs, and compare the results."""
     from clinometer.cli.console import LiveProgress
     from clinometer.papers.reproduction import require_finished
 

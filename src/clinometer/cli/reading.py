@@ -30,10 +30,15 @@ def read(
     question: Sequence[str] = (),
     out: Path | None = None,
     same_pictures: bool = False,
-    table: Annotated[Path | None, typer.Option(help="Also write the table: .csv, .json, .parquet.")] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="Also write the table to this file: .csv, .json or .parquet.")
+    ] = None,
     **asked: Any,
 ) -> None:
-    """Read what pictures show, and measure how often the reader errs. Draws nothing."""
+    """Ask readers what pictures show, and measure how often they err.
+
+    Draws nothing.
+    """
     from clinometer.cli.console import LiveProgress
     from clinometer.runs import Directory
     from clinometer.runs.ledger import RECORD
@@ -105,13 +110,16 @@ def _show_answers(folder: str, answers: Mapping[str, pd.DataFrame], table: Path 
 @asks(
     api.write_questions,
     also={
-        "price": Annotated[float | None, Option("What one concept's proposals cost, of a server.")],
+        "price": Annotated[float | None, Option("Price of the proposals for one concept.")],
         "base_url": READER_OPTIONS["base_url"],
         "concurrency": READER_OPTIONS["concurrency"],
     },
 )
 def questions(suite: str, *, out: Path = Path("questions.yaml"), concepts: str = "", **asked: Any) -> None:
-    """Let a language model propose questions about a suite's pictures, in a file for you to edit. Sends no picture."""
+    """Let a language model propose questions about a suite's pictures.
+
+    Writes a file for you to edit. Sends no pictures.
+    """
     names = [name.strip() for name in concepts.split(",") if name.strip()]
     written = api.write_questions(suite, out=out, concepts=names, **asked)
     counts = [(spec, len(written.proposed_for[spec.name])) for spec in written.questions]

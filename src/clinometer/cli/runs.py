@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @asks(api.score_run)
 def score(path: str, *, log_to: LogToOption = None, **asked: Any) -> None:
-    """Score a run again, with more encoders if given, or fewer. Draws nothing."""
+    """Score a run again, adding or dropping encoders if asked to. Draws nothing."""
     from clinometer.cli.console import LiveProgress, print_summary, send_to
 
     with LiveProgress() as progress:
@@ -41,17 +41,23 @@ def score(path: str, *, log_to: LogToOption = None, **asked: Any) -> None:
 
 
 BEGUN_WITH: Final[dict[str, Any]] = {
-    "lora": Annotated[str | None, Option("The LoRA that the run was begun with.")],
-    "lora_scale": Annotated[float | None, Option("And how strongly it was merged.")],
-    "lora_partly": Annotated[bool | None, Option("Merge a LoRA of which few weights find a place, as the run did.")],
-    "scheduler": Annotated[str | None, Option("The scheduler that the run was begun with.")],
+    "lora": Annotated[str | None, Option("The LoRA that the run was drawn with.")],
+    "lora_scale": Annotated[float | None, Option("Strength at which that LoRA was merged.")],
+    "lora_partly": Annotated[
+        bool | None,
+        Option("Merge that LoRA even if most of its weights have no counterpart in the model, as the run did."),
+    ],
+    "scheduler": Annotated[str | None, Option("The scheduler that the run was drawn with.")],
 }
 """Options of the model that a run's card does not hold."""
 
 
 @asks(api.trace_run, also=BEGUN_WITH)
 def trace(run: str, **asked: Any) -> None:
-    """Draw a run's images again, and say from which step on they lean. They stay as they are."""
+    """Find the step from which a run's images lean.
+
+    Draws them again; the run's own images stay as they are.
+    """
     from clinometer.cli.console import LiveProgress, print_summary
 
     options = pop_given(asked, BEGUN_WITH)
@@ -68,10 +74,11 @@ def report(
     paper: str | None = None,
     models: Sequence[str] = (),
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where that table is written. [default: RUN/paper-NAME.csv]")
+        Path | None,
+        typer.Option("--out", "-o", help="With --paper: where to write the table. [default: RUN/paper-NAME.csv]"),
     ] = None,
 ) -> None:
-    """Write the report of a run again, or hold the run against a paper's tables."""
+    """Write a run's report again, or compare it with a paper's tables."""
     from clinometer.cli.console import print_report_place
     from clinometer.cli.results import print_paper_tables
     from clinometer.pipeline.results import write_report
@@ -94,10 +101,10 @@ def report(
 def verify(
     run: str, *, evidence: Path | None = None, registration: Path | None = None, recompute: bool = False, **asked: Any
 ) -> None:
-    """Read every file of a run and say which are not as they were written. Status 2 if any is not.
+    """Check that every file of a run is as it was written. Exits with status 2 if any is not.
 
-    With --registration also what was changed since it was registered, how often it was tried and what was left out:
-    status 1 if anything was changed.
+    With --registration, also list what was changed since the run was registered, how often it was attempted and what
+    was left out; exits with status 1 if anything was changed.
     """
     from clinometer.cli.console import LiveProgress
     from clinometer.runs.verification import unfinished, unlisted
@@ -136,7 +143,7 @@ def verify(
 
 @asks(api.compare)
 def compare(runs: list[str], *, out: str | None = None, log_to: LogToOption = None) -> None:
-    """Compare finished runs with the first of them: which leans more, and by how much."""
+    """Compare runs with the first: which leans more, and by how much."""
     from clinometer.cli.console import send_to
     from clinometer.cli.results import print_comparisons, print_place
 
@@ -148,14 +155,14 @@ def compare(runs: list[str], *, out: str | None = None, log_to: LogToOption = No
 
 
 RULE: Final[dict[str, Any]] = {
-    "metric": Annotated[str | None, Option("In place of a policy, one rule: the metric whose numbers have a limit.")],
-    "component": Annotated[str | None, Option("Its component.", default="that of the metric's name")],
-    "within": Annotated[float | None, Option("Its limits: ± this.")],
-    "at_least": Annotated[float | None, Option("Its lower limit.")],
-    "at_most": Annotated[float | None, Option("Its upper limit.")],
+    "metric": Annotated[str | None, Option("Instead of a policy, check one rule: the metric to limit.")],
+    "component": Annotated[str | None, Option("Component of the metric.", default="the one with the metric's name")],
+    "within": Annotated[float | None, Option("Limits of the metric: ± this value.")],
+    "at_least": Annotated[float | None, Option("Lower limit of the metric.")],
+    "at_most": Annotated[float | None, Option("Upper limit of the metric.")],
     "four_fifths": Annotated[
         float | None,
-        Option("In place of a metric and limits: the smallest share over the largest is at least this."),
+        Option("Instead of a metric and limits: the least that the smallest share divided by the largest may be."),
     ],
 }
 """Options of a gate without a policy: the keys of its one rule."""
@@ -169,31 +176,41 @@ def gate(
     baseline: str | None = None,
     history: str | None = None,
     allow_undecided: Annotated[
-        bool, typer.Option("--allow-undecided", help="Status 0 where nothing is shown to be broken.")
+        bool, typer.Option("--allow-undecided", help="Exit with status 0 unless a limit is shown to be broken.")
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="A file for all numbers: .csv, .parquet, or with the rules and runs .json."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="File to write all numbers to: .csv, .parquet, or .json, which includes the rules and runs.",
+        ),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say of every number why it came out as it did, and what may be done.")
+        bool,
+        typer.Option("--explain", help="Explain for every number why it came out as it did, and what can be done."),
     ] = False,
     junit_file: Annotated[
         Path | None,
         typer.Option(
-            "--junit", help="Also write JUnit's XML: a suite a rule, a case a number, for a pipeline to show."
+            "--junit",
+            help="Also write JUnit XML for a pipeline to show, with a suite for each rule and a case for each number.",
         ),
     ] = None,
     summary: Annotated[
         Path | None,
         typer.Option(
             envvar="GITHUB_STEP_SUMMARY",
-            help="Also add a summary in Markdown to a file. [default: what GITHUB_STEP_SUMMARY names, if anything]",
+            help="Also append a summary in Markdown to a file. [default: the one that GITHUB_STEP_SUMMARY names, if "
+            "any]",
         ),
     ] = None,
     **asked: Any,
 ) -> None:
-    """Check a finished run against limits: status 0 if all hold, 1 if one is broken, 3 if one is undecided."""
+    """Check a finished run against limits.
+
+    Exits with status 0 if all hold, 1 if one is broken, 3 if one is undecided.
+    """
     from clinometer.cli.results import STATUS, print_gate
     from clinometer.gates import policy_from_mapping
     from clinometer.gates.telling import explanations, junit, markdown
@@ -229,7 +246,7 @@ def gate(
 
 @asks(api.import_counts, api.import_images, optional=("folder", "file"))
 def import_(folder: Path | None = None, *, file: Path | None = None, **asked: Any) -> None:
-    """Audit finished images instead of a model, or counts of them."""
+    """Audit existing images, or counts of them, instead of a model."""
     from clinometer.cli.console import LiveProgress, print_summary
 
     if file is not None:
@@ -258,7 +275,10 @@ def import_(folder: Path | None = None, *, file: Path | None = None, **asked: An
 
 @asks(api.model_card)
 def card(runs: list[str], *, out: str | None = None, **asked: Any) -> None:
-    """Write the part on bias of a model card: Markdown, and the results that the Hugging Face Hub reads."""
+    """Write the bias section of a model card.
+
+    Markdown, with the results that the Hugging Face Hub reads as metadata.
+    """
     text = api.model_card(*runs, out=out, **asked)
     if out is None:
         echo(text, nl=False)
@@ -271,7 +291,11 @@ def card(runs: list[str], *, out: str | None = None, **asked: Any) -> None:
 def export(
     run: str, out: str, *, evidence: bool = False, dataset: bool = False, board: str = "a4", **asked: Any
 ) -> None:
-    """Write a run's figures, tables, methods and BibTeX for a paper, and two pages for a board."""
+    """Export a run for a paper, a board, an auditor or the Hub.
+
+    Writes figures, tables, methods and BibTeX for a paper and a two-page summary for a board; or, with --evidence or
+    --dataset, one of the others instead.
+    """
     paper = None if board == "none" else cast("Paper", board)
     names = api.export(run, out, evidence=evidence, dataset=dataset, board=paper, **asked)
     if dataset:
@@ -295,7 +319,10 @@ def export(
 
 @asks(api.push)
 def push(run: str, target: str, **asked: Any) -> None:
-    """Send a run to the Hugging Face Hub, with huggingface_hub's own token. A damaged run is not sent."""
+    """Send a run to the Hugging Face Hub.
+
+    Uses huggingface_hub's own token. A damaged run is not sent.
+    """
     sent = api.push(run, target, **asked)
     for name, size in sent.files.items():
         echo(f"{size:>13,}  {printable(name)}")

@@ -28,46 +28,54 @@ NEEDED: Final = ("fastapi", "uvicorn", "multipart", "itsdangerous", "argon2", "l
 def serve(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUNS…", help="Run directories, or folders of them; paths or URLs. [default: runs]"),
+        typer.Argument(
+            metavar="RUNS…", help="Run directories, or folders that contain them; paths or URLs. [default: runs]"
+        ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Where it listens. Another than this machine needs a password.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes one that is free.")] = 8765,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. Any other than this machine's own needs a password.")
+    ] = ("127.0.0.1"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 8765,
     password_file: Annotated[
         Path | None,
         typer.Option(help="A file whose first line is the organiser's password. [default: CLINOMETER_PASSWORD]"),
     ] = None,
     allowed_host: Annotated[
         list[str] | None,
-        typer.Option(help="A name that browsers may call the server by. Repeatable. [default: any, with a password]"),
+        typer.Option(
+            help="A host name that browsers may use for the server. Repeatable. [default: any, with a password]"
+        ),
     ] = None,
     behind_https: Annotated[
-        bool, typer.Option("--behind-https", help="A proxy on this machine speaks HTTPS: cookies are for HTTPS alone.")
+        bool,
+        typer.Option("--behind-https", help="A proxy on this machine handles HTTPS: send cookies over HTTPS only."),
     ] = False,
     database: Annotated[
         str,
         typer.Option(
-            help="Where ratings are kept: postgresql+psycopg://USER@HOST/NAME. "
-            "[default: ~/.local/share/clinometer/ratings.sqlite]"
+            help="Database for ratings: postgresql+psycopg://USER@HOST/NAME. [default: "
+            "~/.local/share/clinometer/ratings.sqlite]"
         ),
     ] = "",
     demo: Annotated[
-        bool, typer.Option("--demo", help="Add a rating task with simulated raters of known skill, to look at.")
+        bool, typer.Option("--demo", help="Add an example rating task, with simulated raters of known skill.")
     ] = False,
     cache: Annotated[
-        Path | None, typer.Option(help="A folder for indices and small pictures. [default: ~/.cache/clinometer]")
+        Path | None, typer.Option(help="Folder for indices and thumbnails. [default: ~/.cache/clinometer]")
     ] = None,
     export: Annotated[
         Path | None,
         typer.Option(
             "--export",
             metavar="DIR",
-            help="Write pictures and reports as a folder of pages that opens from a file or any web host, and end.",
+            help="Write pictures and reports to a folder of pages that opens from disk or any web host, and exit.",
         ),
     ] = None,
 ) -> None:
-    """Look at runs in a browser: an index, their pictures side by side, trends, comparisons."""
+    """Look at runs in a browser.
+
+    Shows an index of the runs, their pictures side by side, trends and comparisons.
+    """
     require_web("serve")
     from clinometer.runs import Directory
     from clinometer.web.database import default_cache, default_data, file_of, find_database
@@ -153,15 +161,15 @@ def _socket(host: str, port: int) -> socket.socket:
 # --- tasks for people, their answers taken into a run, and out of it ------------------------------------------------
 
 ratings = typer.Typer(
-    name="ratings", help="Let people rate images, and compare their answers with the machine's.", no_args_is_help=True
+    name="ratings", help="Let people rate images, to compare with the machine's answers.", no_args_is_help=True
 )
 
 DatabaseOption = Annotated[
     str,
     typer.Option(
         "--database",
-        help="Where clinometer serve keeps ratings: an SQLAlchemy URL such as postgresql+psycopg://HOST/NAME. "
-        "[default: ~/.local/share/clinometer/ratings.sqlite]",
+        help="Database in which clinometer serve keeps ratings: an SQLAlchemy URL such as "
+        "postgresql+psycopg://HOST/NAME. [default: ~/.local/share/clinometer/ratings.sqlite]",
     ),
 ]
 
@@ -172,15 +180,19 @@ def import_(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="CSV of item, rater, answer; MTurk's or Prolific's CSV; Label Studio's JSON."
+            metavar="FILE",
+            help="A CSV file with the columns item, rater and answer, a CSV file from MTurk or Prolific, or JSON from "
+            "Label Studio.",
         ),
     ],
-    item_column: Annotated[str, typer.Option(help="The column that names the item. [default: found by its name]")] = "",
-    rater_column: Annotated[str, typer.Option(help="The rater's column. [default: found by its name]")] = "",
-    answer_column: Annotated[str, typer.Option(help="The answer's column. [default: found by its name]")] = "",
-    question: Annotated[str, typer.Option(help="What the raters were asked.")] = "",
+    item_column: Annotated[str, typer.Option(help="Column that names the item. [default: recognised by name]")] = "",
+    rater_column: Annotated[str, typer.Option(help="Column that names the rater. [default: recognised by name]")] = "",
+    answer_column: Annotated[
+        str, typer.Option(help="Column that contains the answer. [default: recognised by name]")
+    ] = "",
+    question: Annotated[str, typer.Option(help="The question that the raters were asked.")] = "",
 ) -> None:
-    """Import ratings made elsewhere into a run, and score and report it with them."""
+    """Import ratings made elsewhere into a run, and update its scores and report."""
     from clinometer.cli.console import print_report_place
     from clinometer.pipeline.results import score_answers_again, write_report
     from clinometer.runs import Run
@@ -209,41 +221,55 @@ def import_(
 @ratings.command()
 def new(
     runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Runs whose images are shown.")],
-    question: Annotated[str, typer.Option(help="What raters are asked.")] = "Whom does the picture show?",
-    title: Annotated[str, typer.Option(help="What the task is called.")] = "What do these pictures show?",
+    question: Annotated[str, typer.Option(help="The question to ask raters.")] = "Whom does the picture show?",
+    title: Annotated[str, typer.Option(help="Title of the task.")] = "What do these pictures show?",
     images: Annotated[
-        int, typer.Option(min=0, help="Images of each concept, one by one; 0 shows several of a concept at once.")
+        int, typer.Option(min=0, help="Images per concept, shown one at a time; 0 shows several of a concept at once.")
     ] = 10,
     pairs: Annotated[
         int,
-        typer.Option(min=0, help="In place of single images: pairs of images of two concepts, and which is preferred."),
+        typer.Option(
+            min=0,
+            help="Instead of single images: how many pairs of images of two concepts to show, asking which is "
+            "preferred.",
+        ),
     ] = 0,
     shown: Annotated[
-        int, typer.Option(min=1, max=100, help="With --images 0: how many at once, drawn at random over the prompts.")
+        int,
+        typer.Option(
+            min=1, max=100, help="With --images 0: how many images to show at once, drawn at random across the prompts."
+        ),
     ] = 20,
     strata: Annotated[
-        str, typer.Option(help="Within what images are drawn at random: concept, reading (of the encoder), or none.")
+        str,
+        typer.Option(
+            help="How to stratify the random choice of images: by concept, by reading (the encoder's), or none."
+        ),
     ] = "concept",
     concept: Annotated[list[str] | None, typer.Option(help="Only this concept. Repeatable. [default: all]")] = None,
     answer: Annotated[
         list[str] | None,
-        typer.Option(help="An answer beside the groups. Repeatable. [default: neither (of two groups), cannot tell]"),
+        typer.Option(
+            help="An answer in addition to the groups. Repeatable. [default: neither (of two groups), cannot tell]"
+        ),
     ] = None,
-    raters: Annotated[int, typer.Option(min=1, help="Raters of each item.")] = 3,
-    items: Annotated[int, typer.Option(min=0, help="Items that one rater gets at most; 0 for all.")] = 0,
-    repeats: Annotated[float, typer.Option(min=0, max=1, help="Share of a rater's items that is asked twice.")] = 0.05,
-    attention: Annotated[int, typer.Option(min=0, help="Images drawn for a group by name, to check attention.")] = 4,
-    blur: Annotated[bool, typer.Option("--blur", help="Show pictures blurred until the rater asks.")] = False,
-    warning: Annotated[str, typer.Option(help="What raters are warned of before they begin.")] = "",
+    raters: Annotated[int, typer.Option(min=1, help="Raters per item.")] = 3,
+    items: Annotated[int, typer.Option(min=0, help="Maximum number of items per rater; 0 for all.")] = 0,
+    repeats: Annotated[float, typer.Option(min=0, max=1, help="Share of a rater's items to ask about twice.")] = 0.05,
+    attention: Annotated[
+        int, typer.Option(min=0, help="Number of attention checks: images drawn for a named group.")
+    ] = 4,
+    blur: Annotated[bool, typer.Option("--blur", help="Blur pictures until the rater asks to see them.")] = False,
+    warning: Annotated[str, typer.Option(help="Content warning to show before raters begin.")] = "",
     consent: Annotated[
-        Path | None, typer.Option(help="A text file: what raters agree to. [default: a plain text of ours]")
+        Path | None, typer.Option(help="A text file with what raters agree to. [default: a standard text]")
     ] = None,
     days: Annotated[float, typer.Option(help="Days until the invitation expires.")] = 30,
-    seed: Annotated[int, typer.Option(help="Which images are drawn follows from it.")] = 0,
-    url: Annotated[str, typer.Option(help="Where raters reach clinometer serve.")] = "http://127.0.0.1:8765",
+    seed: Annotated[int, typer.Option(help="Seed that determines which images are chosen.")] = 0,
+    url: Annotated[str, typer.Option(help="URL at which raters reach clinometer serve.")] = "http://127.0.0.1:8765",
     database: DatabaseOption = "",
 ) -> None:
-    """Make a rating task of runs, and print its invitation. Raters need clinometer serve."""
+    """Make a rating task from runs, and print its invitation. Raters need a running clinometer serve."""
     require_web("ratings")
     from clinometer.runs import Run
     from clinometer.web.database import writing
@@ -308,7 +334,7 @@ def collect(
     task: Annotated[str, typer.Argument(metavar="TASK", help="The task, as clinometer ratings list names it.")],
     database: DatabaseOption = "",
 ) -> None:
-    """Write a task's answers into its runs, and score and report these with them."""
+    """Write a task's answers into its runs, and update their scores and reports."""
     require_web("ratings")
     from clinometer.web.ratings.tasks import export_task
 
@@ -324,12 +350,19 @@ def collect(
 @ratings.command()
 def remove(
     task: Annotated[str, typer.Argument(metavar="TASK", help="The task, as clinometer ratings list names it.")],
-    rater: Annotated[str, typer.Option(help="Only what this rater gave, named as on the task's page.")] = "",
-    simulated: Annotated[bool, typer.Option("--simulated", help="Only what simulated raters gave.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    rater: Annotated[
+        str, typer.Option(help="Remove only this rater's answers; name the rater as on the task's page.")
+    ] = "",
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="Remove only the answers of simulated raters.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     database: DatabaseOption = "",
 ) -> None:
-    """Remove a task, or a rater of it, for good: from the database, and from the runs that hold its answers."""
+    """Permanently remove a task, or a rater of it.
+
+    Removes it from the database and from the runs that have its answers.
+    """
     require_web("ratings")
     from clinometer._messages import printable
     from clinometer.web.ratings.tasks import counted, remove_answers
@@ -355,7 +388,10 @@ def remove(
 
 @ratings.command()
 def repair(database: DatabaseOption = "") -> None:
-    """Go on with a database that was damaged, as it is, after a copy of it was put aside. What is lost stays lost."""
+    """Make a damaged database usable again, after saving a copy of it.
+
+    What is lost stays lost.
+    """
     require_web("ratings")
     from clinometer.web.database import reading, repair_database
     from clinometer.web.ratings.tasks import listed_tasks
@@ -375,9 +411,11 @@ def repair(database: DatabaseOption = "") -> None:
 @ratings.command()
 def export(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run with ratings.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file: .csv, .json or .parquet.")] = Path("ratings.csv"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write: .csv, .json or .parquet.")] = Path(
+        "ratings.csv"
+    ),
 ) -> None:
-    """Write the ratings of a run as a table, a row an answer. Raters are pseudonyms."""
+    """Write the ratings of a run as a table, one row per answer. Raters are pseudonyms."""
     from clinometer.runs import Run
     from clinometer.runs.ratings import ratings_of
 

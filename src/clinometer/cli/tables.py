@@ -167,12 +167,15 @@ def _logged_to(file: Path) -> Iterator[None]:
 
 
 JSON_OPTION: Final = Annotated[
-    bool, typer.Option("--json", help="Print what was found as one JSON document: see clinometer schema.")
+    bool, typer.Option("--json", help="Print the result as one JSON document; see clinometer schema.")
 ]
 COMMON_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
     "json": (JSON_OPTION, False),
-    "quiet": (Annotated[bool, typer.Option("--quiet", help="No progress on stderr, only what goes wrong.")], False),
-    "log_file": (Annotated[Path | None, typer.Option(help="Also write a log, after what the file holds.")], None),
+    "quiet": (
+        Annotated[bool, typer.Option("--quiet", help="Print no progress on stderr, only warnings and errors.")],
+        False,
+    ),
+    "log_file": (Annotated[Path | None, typer.Option(help="Also append a log to this file.")], None),
 }
 """What every command takes, by its name in Python."""
 

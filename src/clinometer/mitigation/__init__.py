@@ -39,32 +39,40 @@ def __getattr__(name: str) -> Any:
 def mitigate(
     model: Annotated[
         str,
-        Argument("As an audit takes it: reference, a pipeline directory, a hub id."),
+        Argument("A model as for audit: reference, a pipeline directory or a hub id."),
     ],
-    method: Annotated[str, Option("prompt, balanced, projection, unconditional, steering, lora, or a plug-in's name.")],
-    out: Annotated[Place, Option("The directory to write; not there yet, or empty.", short="-o")],
+    method: Annotated[
+        str, Option("prompt, balanced, projection, unconditional, steering, lora, or the name of a plug-in.")
+    ],
+    out: Annotated[Place, Option("The directory to write; it must be empty or not exist yet.", short="-o")],
     *,
     suite: Annotated[
-        AskedSuite, Option("A suite of study leaning: its groups, and concepts to learn from.", short="-s")
+        AskedSuite, Option("A suite of the study leaning, for its groups and the concepts to learn from.", short="-s")
     ] = "reference",
     target: Annotated[
         Mapping[str, float] | None,
-        Option("The groups' shares: man=0.5,woman=0.5.", default="the groups compared, all alike", kind=str),
+        Option(
+            "Shares of the groups to aim for: man=0.5,woman=0.5.",
+            default="equal shares of the groups compared",
+            kind=str,
+        ),
     ] = None,
     reference: Annotated[
         "Place | Reference | None",
-        Option("A declared standard, as audit takes it: its concepts are to have its shares.", kind=str),
+        Option("A declared standard, as for audit: for its concepts, aim for its shares.", kind=str),
     ] = None,
-    gate: Annotated[str, Option("words spares prompts that name a group; none changes all.")] = "words",
+    gate: Annotated[
+        str, Option("'words' leaves prompts that name a group as they are; 'none' changes all prompts.")
+    ] = "words",
     concepts: Annotated[
         int | Sequence[str] | str | None,
-        Option("Concepts to learn from: a number of each category, or names.", default="all"),
+        Option("Concepts to learn from: a number per category, or names.", default="all"),
     ] = None,
     words: Annotated[
         Mapping[str, str] | None,
-        Option("How a group is named in a prompt: man=male. Repeatable.", key="word", many=True),
+        Option("The word that names a group in a prompt: man=male. Repeatable.", key="word", many=True),
     ] = None,
-    seed: Annotated[int, Option("What is drawn follows from it, and which image is of which group.")] = 0,
+    seed: Annotated[int, Option("Seed that determines what is drawn, and which image shows which group.")] = 0,
     options: Mapping[str, Any] | None = None,
     say: Callable[[str], None] = lambda _: None,
     **settings: Any,

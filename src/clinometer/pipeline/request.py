@@ -32,9 +32,9 @@ from clinometer.suites.strict import ImageCount, Number, Strict, WholeNumber, co
 
 RESAMPLES: Final = 10_000
 
-WORK: Final = "Where the work is done"
-READING: Final = "Who reads the images"
-INSIDE: Final = "Inside the model"
+WORK: Final = "Where the work runs"
+READING: Final = "Readers of the images"
+INSIDE: Final = "Tracing the denoising steps"
 SERVERS: Final = "Options of models behind an API"
 
 
@@ -92,11 +92,11 @@ class CellOptions(Strict):
 
     protocol: Annotated[Literal["paper"] | None, Option(alike=True)] = Field(
         None,
-        description="'paper': what the suite's paper prescribes beside its prompts (encoders, text targets, images, "
-        "steps, guidance, size). Other options win over it, and the report names every departure.",
+        description="'paper' applies the settings that the suite's paper prescribes (encoders, text targets, images, "
+        "steps, guidance, size). Options that you give take precedence, and the report lists every departure.",
     )
     images: Annotated[ImageCount | None, Option(default="the suite's", alike=True, of_suite=True)] = Field(
-        None, description="Images a target."
+        None, description="Images per target."
     )
     concepts: Annotated[
         int | list[str] | str | None,
@@ -104,42 +104,44 @@ class CellOptions(Strict):
         Option(default="all", kept=True, alike=True, of_suite=True),
     ] = Field(
         None,
-        description="Fewer concepts, for a quick look: so many of each category, or their names, separated by commas. "
-        "The others are neither drawn nor counted in the correction for many tests.",
+        description="Audit only some concepts: a number per category, or names separated by commas. The others are "
+        "not drawn, and the correction for multiple tests does not count them.",
     )
     text_targets: Annotated[
         Literal["prompt", "keyword"] | None, Option(default="the suite's", alike=True, of_suite=True)
-    ] = Field(None, description="What stands for a target in text: prompt or keyword.")
+    ] = Field(None, description="The text that represents a target: prompt or keyword.")
     until: Annotated[
         Literal["decided"] | float | None, BeforeValidator(_read_until), Option(default="draw all images", alike=True)
     ] = Field(
         None,
-        description="Draw in rounds, and no more of a target once it is 'decided' as leaning or as balanced, or known "
-        "to within a number such as 0.1 at 95 %. Valid although the images are looked at all along; the number of "
-        "images is then the most a target gets, by default ten times the suite's.",
+        description="Draw in rounds, and stop drawing a target once it is 'decided' to lean or to be balanced, or "
+        "known to within a number such as 0.1 at 95 %. The results stay valid although they are looked at after every "
+        "round. The number of images is then the maximum per target, by default ten times the suite's.",
     )
-    portraits: Annotated[Place | None, Option(default="drawn", alike=True)] = Field(
+    portraits: Annotated[Place | None, Option(default="drawn by the model", alike=True)] = Field(
         None,
-        description="Portraits to edit or classify, for a suite of such a study: a folder with a manifest, one of "
-        "files named as in the Chicago Face Database, or 'reference'.",
+        description="Portraits to edit or classify, for suites of a study that does so: a folder with a manifest, a "
+        "folder of files named as in the Chicago Face Database, or 'reference'.",
     )
     expression: Annotated[str, Option(alike=True)] = Field(
         "N",
         min_length=1,
-        description="The expression that is taken from a face database: N, A, F, HC or HO.",
+        description="The expression to use from a face database: N, A, F, HC or HO.",
     )
     reference: Annotated[Place | None, Option(default="the suite's", alike=True)] = Field(
         None,
-        description="A declared standard that shares are compared with, as they are with parity: a CSV file of "
-        "concept, group, share, source and, where known, n or se, year, place, code; or a YAML file.",
+        description="A declared standard to compare shares with, in addition to parity; it has nothing to do with the "
+        "reference model. A CSV file with the columns concept, group, share, source and, where known, n or se, "
+        "year, place, code; or a YAML file.",
     )
     budget: Annotated[Scale | None, Option(panel=SERVERS)] = Field(
         None,
-        description="What the missing images may cost; checked before the first request. It limits nothing of a model "
-        "without a price.",
+        description="The most that the images still to be drawn may cost, checked before the first request. It has no "
+        "effect on a model without a price.",
     )
     batch_size: Annotated[WholeNumber, Field(ge=1)] | None = Field(
-        None, description="Images at once; by default found. It changes an image by rounding at most."
+        None,
+        description="Images per batch; found automatically by default. It changes an image by rounding errors at most.",
     )
     device: str = Field("auto", min_length=1, description="cpu, cuda, cuda:1, mps, or auto.")
     dtype: Annotated[str, Option(alike=True)] = Field(
@@ -149,24 +151,25 @@ class CellOptions(Strict):
         RESAMPLES,
         ge=19,
         le=1_000_000,
-        description="Resamples that intervals and tests are computed from; fewer are quicker and less exact.",
+        description="Resamples for intervals and tests; fewer are faster and less precise.",
     )
     report: Annotated[bool, Option(name="--report/--no-report", kept=True)] = Field(
-        True, description="Draw the page of the run; `clinometer report` draws it later."
+        True, description="Write the run's report at the end; `clinometer report` can write it later."
     )
     trace: Annotated[bool, Option(panel=INSIDE)] = Field(
         False,
-        description="Keep what a diffusers model takes each image for on the way, and say from which step on it leans.",
+        description="Keep a diffusers model's intermediate estimates of each image, and report from which step on it "
+        "leans.",
     )
     trace_steps: Annotated[str | int | list[int] | None, Option(panel=INSIDE, default="6, evenly spread")] = Field(
-        None, description="With --trace, so many steps, some by number as in 1,5,10, or all."
+        None, description="With --trace: how many steps to keep, their numbers such as 1,5,10, or all."
     )
     trace_decoder: Annotated[str | None, Option(panel=INSIDE, default="the model's own")] = Field(
         None,
-        description="With --trace, a tiny decoder (diffusers' AutoencoderTiny): a directory or a hub id.",
+        description="With --trace: a tiny decoder (diffusers' AutoencoderTiny), as a directory or a hub id.",
     )
     trace_latents: Annotated[bool, Option(panel=INSIDE)] = Field(
-        False, description="With --trace, store the latents of these steps, too."
+        False, description="With --trace: also store the latents of these steps."
     )
 
     @property
@@ -200,10 +203,10 @@ class AuditOptions(CellOptions):
 
     encoder: Annotated[Encoders | None, Option(short="-e", many=True, default="the protocol's, or reference")] = Field(
         None,
-        description="'reference', NAME/PRETRAINED of open_clip (RN50/openai), a directory, a hub id, or "
-        "openai-clip-six. Repeatable.",
+        description="'reference', NAME/PRETRAINED from open_clip such as RN50/openai, a directory, a hub id, or "
+        "openai-clip-six for the six CLIP models of the internal-bias paper. Repeatable.",
     )
-    seed: Annotated[Seed, Option(several=int)] = Field(0, description="Every image's noise follows from it.")
+    seed: Annotated[Seed, Option(several=int)] = Field(0, description="Seed from which every image's noise is derived.")
     steps: Annotated[Steps | None, Option(several=int, default="the model's")] = Field(
         None, description="Denoising steps."
     )
@@ -211,66 +214,67 @@ class AuditOptions(CellOptions):
         None, description="Guidance scale."
     )
     wording: Annotated[str | None, Option(several=str, of_suite=True, default="all")] = Field(
-        None, description="One wording alone, by its name, where a suite asks for its concepts in several."
+        None, description="Name of the only wording to use, where a suite has several for each concept."
     )
     ablate: Annotated[bool | None, Option(of_suite=True, kept=True)] = Field(
         None,
-        description="Also draw every concept without each word of its prompt, from the same noises, and say what the "
-        "word does. It draws a concept's images once more for every word.",
+        description="Also draw every concept without each word of its prompt, from the same noise, and report the "
+        "effect of each word. This draws a concept's images once more per word.",
     )
     phrases: Annotated[Sequence[str] | None, Option(name="--phrase", many=True, of_suite=True, kept=True)] = Field(
-        None, description="With --ablate, words that are left out together, as one. Repeatable."
+        None, description="With --ablate: a phrase to leave out as a whole. Repeatable."
     )
     image_counts: Annotated[
         Mapping[str, ImageCount] | None, Option(typed=False, default="the suite's", of_suite=True)
     ] = Field(
         None,
-        description="Images by the suite's own names for their numbers, such as {'target': 6, 'attribute': 4}, in "
-        "place of images.",
+        description="Numbers of images by the suite's own names for them, such as {'target': 6, 'attribute': 4}; "
+        "replaces images.",
     )
     model_options: Annotated[Mapping[str, Any] | None, Option(typed=False)] = Field(
         None,
-        description="What else the model's adapter takes, such as {'lora': …}; see clinometer.models. Like the "
-        "settings above it is for a model that is loaded here; of a generator itself only the device may be given.",
+        description="Further options of the model's adapter, such as {'lora': …}; see clinometer.models. Like the "
+        "settings above, they apply to a model that clinometer loads; with a generator object, only the device may be "
+        "given.",
     )
     retry_failed: bool = Field(
         False,
-        description="Draw failed images again, and ask readers again where they failed. A refusal is an answer "
-        "and stays.",
+        description="Draw failed images again, and ask readers again where they failed. A refusal counts as an answer "
+        "and is kept.",
     )
     reader: Annotated[Readers | None, Option(short="-r", many=True, panel=READING)] = Field(
         None,
-        description="What reads the images by the suite's questions: a directory or hub id of a classifier, VQA or "
-        "vision-language model; openai:MODEL; or an encoder. Repeatable.",
+        description="Reader that answers the suite's questions about the images: a directory or hub id of a "
+        "classifier, VQA or vision-language model; openai:MODEL; or an encoder. Repeatable.",
     )
     answer_price: Annotated[Annotated[Number, Field(ge=0)] | None, Option(panel=READING)] = Field(
-        None, description="What one answer of an openai: reader costs; --budget covers images and answers."
+        None, description="Price of one answer from an openai: reader; --budget covers images and answers."
     )
     reader_url: Annotated[str | None, Option(panel=READING, default="OpenAI's, or OPENAI_BASE_URL")] = Field(
-        None, description="The server of an openai: reader."
+        None, description="URL of the server of an openai: reader."
     )
     verdict_reader: Annotated[str | None, Option(panel=READING, kept=True, default="the best-calibrated one")] = Field(
-        None, description="The reader by whose answers concepts are judged."
+        None, description="The reader whose answers decide the verdicts."
     )
     truth: Annotated[Place | None, Option(panel=READING)] = Field(
         None,
         description="Labelled pictures that show how often the readers err, read before anything is drawn: a CSV file "
-        "of file and group beside them. --until needs it where verdicts rest on readers.",
+        "with the columns file and group, next to the pictures. Required with --until where verdicts rest on readers.",
     )
     engine: Annotated[AskedEngine, Option(panel=WORK)] = Field(
-        "local", description="Where the work is done: local, ray, ray=ADDRESS, or a plug-in's name."
+        "local", description="Where the work runs: local, ray, ray=ADDRESS, or the name of a plug-in."
     )
     workers: Annotated[
         Annotated[WholeNumber, Field(ge=1)] | None,
-        Option(panel=WORK, default="this one; where there are several GPUs, one for each"),
-    ] = Field(None, description="Processes that draw and embed. Scores do not depend on them.")
+        Option(panel=WORK, default="1, or one per GPU where there are several"),
+    ] = Field(None, description="Number of processes that draw and embed. Scores do not depend on it.")
     registration: Place | None = Field(
         None,
-        description="What `clinometer register` wrote before: it says what is asked, and its journal lists every "
-        "attempt. Options that change what is measured are left out.",
+        description="A file that `clinometer register` wrote. It determines what is measured, so leave out options "
+        "that would change that; its journal records every attempt.",
     )
     progress: Annotated[Listener | None, Option(typed=False)] = Field(
-        None, description="A listener for the long stages."
+        None, description="A listener that is told about progress."
     )
 
 
@@ -279,14 +283,14 @@ class AuditRequest(AuditOptions):
 
     model: Annotated[AskedModel, Option(short="-m", several=str)] = Field(
         "reference",
-        description="'reference', a pipeline directory, a safetensors file, a hub id, or a plug-in's name.",
+        description="'reference', a pipeline directory, a safetensors file, a hub id, or the name of a plug-in.",
     )
     suite: Annotated[AskedSuite, Option(short="-s", several=str)] = Field(
         "reference", description="A built-in suite or a YAML file."
     )
-    out: Annotated[Place | None, Option(short="-o", default="runs/MODEL-SUITE, of a sweep runs/MODEL-SUITE-sweep")] = (
-        Field(None, description="Run directory. One that holds part of the same audit is continued.")
-    )
+    out: Annotated[
+        Place | None, Option(short="-o", default="runs/MODEL-SUITE; for a sweep, runs/MODEL-SUITE-sweep")
+    ] = Field(None, description="Run directory. An unfinished run of the same audit is continued.")
 
     _registered: dict[str, Any] = PrivateAttr(default_factory=dict)
 
