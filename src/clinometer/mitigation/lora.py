@@ -306,25 +306,8 @@ def train(
             group["lr"] = settings.learning_rate * (1 - 0.9 * step / settings.steps)
         chosen = [names[i] for i in rng.choice(len(names), min(settings.concepts, len(names)), replace=False)]
         asked = [prompts[name] for name in chosen for _ in range(n)]
-        noise, seed = sampler.noise(len(asked)), int(rng.integers(2**31))
         is_a, sure = (torch.cat([wanted[name][k] for name in chosen]) for k in (0, 1))
-        latents, steps = sampler.draw(asked, noise, seed)
-        network.disable_adapters()
-        half = torch.arange(len(asked)) % 2 == 0  # what half of the images were is enough to tell
-        with torch.no_grad():
-            before = reader.images(sampler.decode(sampler.draw(asked, noise, seed, half)[0]))
-        network.enable_adapters()
-        latents.requires_grad_(True)
-        after = reader.images(sampler.decode(latents))
-        towards = leaning.towards_a(after)
-        ranks = towards.detach().reshape(-1, n).argsort(dim=1, descending=True).argsort(dim=1)
-        order = (ranks + n * torch.arange(len(ranks))[:, None]).flatten()  # each concept's own
-        alike = leaning.alike_otherwise(after[half], before)
-        entropy = torch.nn.functional.binary_cross_entropy_with_logits(
-            towards, is_a[order].to(towards), reduction="none"
-        )
-        loss = (sure[order].to(towards) * entropy).mean() + settings.keep * (1 - alike).mean()
-        (gradient,) = torch.autograd.grad(loss, latents)
+        loss, towards, gradient, steps = _loss_of_images(sampler, reader, leaning, asked, is_a, sure, settings, rng)
         optimizer.zero_grad()
         text = sampler.text(asked)
         for at in rng.choice(len(steps), min(settings.through, len(steps)), replace=False):
@@ -348,6 +331,46 @@ def train(
         "concepts": names,
         "leaning of the groups' images": leaning.ends,
     }
+
+
+def _loss_of_images(
+    sampler: Sampler,
+    reader: ImageReader,
+    leaning: _Leaning,
+    asked: Sequence[str],
+    is_a: torch.Tensor,
+    sure: torch.Tensor,
+    settings: LoraSettings,
+    rng: np.random.Generator,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, list[tuple[Any, torch.Tensor]]]:
+    """Draw images of prompts, and measure how far they are off the groups they are to have, and off those before.
+
+    Parameters
+    ----------
+    is_a, sure : of a concept's images in the order of their leaning, the most to group a first (:func:`assigned`).
+
+    Returns
+    -------
+    The loss; each image's log odds of group a; the gradient of the loss by the latents; what the network was asked.
+    """
+    network, n = sampler.pipeline.unet, settings.batch
+    noise, seed = sampler.noise(len(asked)), int(rng.integers(2**31))
+    latents, steps = sampler.draw(asked, noise, seed)
+    network.disable_adapters()
+    half = torch.arange(len(asked)) % 2 == 0  # what half of the images were is enough to tell
+    with torch.no_grad():
+        before = reader.images(sampler.decode(sampler.draw(asked, noise, seed, half)[0]))
+    network.enable_adapters()
+    latents.requires_grad_(True)
+    after = reader.images(sampler.decode(latents))
+    towards = leaning.towards_a(after)
+    ranks = towards.detach().reshape(-1, n).argsort(dim=1, descending=True).argsort(dim=1)
+    order = (ranks + n * torch.arange(len(ranks))[:, None]).flatten()  # each concept's own
+    alike = leaning.alike_otherwise(after[half], before)
+    entropy = torch.nn.functional.binary_cross_entropy_with_logits(towards, is_a[order].to(towards), reduction="none")
+    loss = (sure[order].to(towards) * entropy).mean() + settings.keep * (1 - alike).mean()
+    (gradient,) = torch.autograd.grad(loss, latents)
+    return loss, towards, gradient, steps
 
 
 def _groups(

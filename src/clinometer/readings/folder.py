@@ -140,35 +140,9 @@ def read_folder(
             raise ModelError.unsupported(unfit)
     hashes = {name: file_hash(place / name) for name in names}
     directory = Directory(out)
-    where = f"{reader.card.fingerprint}-{question.fingerprint}"
-    kept = _read_kept(directory, where)
-    waiting = [name for name in names if hashes[name] not in kept]
-    _require_budget(reader, len(waiting), budget)
-    progress.start(f"reading with {reader.card.name}", len(names), len(names) - len(waiting))
-    first = len(directory.names(where, ".parquet"))
-    size = max(reader.batch_size, 1)
-    if offers(reader, RemembersAnswers):
-        reader.has_answered |= any(not failed(row) for row in kept.values())
-    for number, start in enumerate(range(0, len(waiting), size), start=first):
-        part = waiting[start : start + size]
-        readings, stopped = _read(reader, question, [place / name for name in part])
-        rows = [
-            {"file": as_text(name), "sha256": hashes[name], **asdict(reading)}
-            for name, reading in zip(part, readings, strict=True)
-            if reading is not None
-        ]
-        table = pa.Table.from_pylist(rows, SCHEMA.with_metadata(
-            {"card": json.dumps(asdict(reader.card)), "question": json.dumps(asdict(question))}
-        ))  # fmt: skip
-        with unbroken():
-            directory.write_table(part_name(where, number), table)
-        if stopped is not None:
-            raise stopped
-        kept.update({row["sha256"]: row for row in rows})
-        progress.advance(len(part))
-    progress.finish()
+    rows = _read_missing(directory, reader, question, place, hashes, progress, budget)
     column = "concept" if question.is_open else "truth"
-    table = pd.DataFrame([{**kept[hashes[name]], "file": name, column: truths.get(name)} for name in names])
+    table = pd.DataFrame([{**rows[hashes[name]], "file": name, column: truths.get(name)} for name in names])
     if question.is_open:
         opened, clusters = distribute(table, spec, clusters_of(table["answer"], encoder, threshold))
         return FolderReadings(
@@ -179,6 +153,47 @@ def read_folder(
     looks = (encoder or getattr(reader, "encoder", None)) if compares else None
     vectors = looks and _embed(directory, looks, {place / name: hashes[name] for name in names}, progress)
     return _judge(reader.card, question, table, vectors, has_truth=truth is not None, same_pictures=same_pictures)
+
+
+def _read_missing(
+    directory: Directory,
+    reader: Reader,
+    question: Question,
+    place: Path,
+    hashes: Mapping[str, str],
+    progress: Progress,
+    budget: float | None,
+) -> dict[str, Mapping[str, object]]:
+    """Read the pictures that are not read yet, part by part; return the row of each hash.
+
+    ``hashes`` : by the picture's name in ``place``.
+    """
+    where = f"{reader.card.fingerprint}-{question.fingerprint}"
+    kept = _read_kept(directory, where)
+    waiting = [name for name, key in hashes.items() if key not in kept]
+    _require_budget(reader, len(waiting), budget)
+    if offers(reader, RemembersAnswers):
+        reader.has_answered |= any(not failed(row) for row in kept.values())
+    metadata = {"card": json.dumps(asdict(reader.card)), "question": json.dumps(asdict(question))}
+    first, size = len(directory.names(where, ".parquet")), max(reader.batch_size, 1)
+    progress.start(f"reading with {reader.card.name}", len(hashes), len(hashes) - len(waiting))
+    for number, start in enumerate(range(0, len(waiting), size), start=first):
+        part = waiting[start : start + size]
+        readings, stopped = _read(reader, question, [place / name for name in part])
+        rows = [
+            {"file": as_text(name), "sha256": hashes[name], **asdict(reading)}
+            for name, reading in zip(part, readings, strict=True)
+            if reading is not None
+        ]
+        with unbroken():
+            table = pa.Table.from_pylist(rows, SCHEMA.with_metadata(metadata))
+            directory.write_table(part_name(where, number), table)
+        if stopped is not None:
+            raise stopped
+        kept.update({row["sha256"]: row for row in rows})
+        progress.advance(len(part))
+    progress.finish()
+    return kept
 
 
 VECTORS_SCHEMA: Final = pa.schema({"sha256": pa.string(), "vector": pa.list_(pa.float32())})
