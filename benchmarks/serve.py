@@ -33,8 +33,8 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.browse import make_run
 from clinometer.models.images import encode_png
+from clinometer.ratings.store import draw_items
 from clinometer.runs import Run
-from clinometer.runs.ratings.store import draw_items
 from clinometer.studies import rated_of
 from clinometer.web.database import open_database, reading, writing
 from clinometer.web.ratings.tables import Answer

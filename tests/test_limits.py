@@ -13,8 +13,8 @@ from clinometer.errors import Code, ImportManifestError, RatingsError, RunCorrup
 from clinometer.models.files import read_manifest
 from clinometer.models.images import MAX_PIXELS, decode_image, decoded_bytes, may_be_read
 from clinometer.models.openai import MOST_ANSWER_BYTES, MOST_BYTES, guarded_http
+from clinometer.ratings.importing import read_ratings
 from clinometer.runs import Directory, files
-from clinometer.runs.ratings.importing import read_ratings
 from clinometer.studies.counts import table
 from clinometer.suites import suite_from_mapping
 from clinometer.suites.safe_yaml import read_yaml

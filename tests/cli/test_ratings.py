@@ -12,7 +12,7 @@ import clinometer as cm
 from clinometer.api import verify_run
 from clinometer.cli.app import app
 from clinometer.errors import RatingsPlaceWarning
-from clinometer.runs.ratings import ratings_of
+from clinometer.ratings.store import ratings_of
 from clinometer.web.app import create_app
 from clinometer.web.database import open_database, reading
 from clinometer.web.ratings.tables import Base, Item

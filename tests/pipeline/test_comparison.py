@@ -25,7 +25,7 @@ from clinometer.pipeline.comparison_page import (
     side_by_side,
 )
 from clinometer.report.inputs import report_input
-from clinometer.runs.comparison import shared_encoders
+from clinometer.runs.several import shared_encoders
 from clinometer.suites import suite_from_mapping
 from tests import quick
 from tests.docs.pages import ROOT

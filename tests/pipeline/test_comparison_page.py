@@ -21,7 +21,7 @@ from clinometer.pipeline.comparison_page import (
     side_by_side,
     write_comparison,
 )
-from clinometer.report.comparison import compared, run_names
+from clinometer.report.differences import compared, run_names
 from clinometer.report.inputs import report_input
 from clinometer.studies.refusals.scoring import refusal_table
 from tests import quick

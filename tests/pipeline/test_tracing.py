@@ -14,7 +14,7 @@ from clinometer.pipeline.comparison_page import comparison_tables, write_compari
 from clinometer.pipeline.results import write_report
 from clinometer.runs import record
 from clinometer.runs.ledger import STRIPS, part_name, trace_name
-from clinometer.runs.pooled import pooled
+from clinometer.runs.several import pooled
 from clinometer.studies import study_of
 from tests import quick
 from tests.builders import tiny_stable_diffusion

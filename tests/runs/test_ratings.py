@@ -18,11 +18,19 @@ from clinometer.api import verify_run
 from clinometer.errors import Code, RatingsError, RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.gates.gate import _require_scores_of_now
 from clinometer.pipeline.results import score_answers_again, write_report
+from clinometer.ratings.importing import import_ratings, read_ratings
+from clinometer.ratings.scoring import human_study, mixed_raters, readings_of
+from clinometer.ratings.store import (
+    DEFAULTS,
+    SCHEMA,
+    Rated,
+    add_ratings,
+    draw_items,
+    over_prompts,
+    ratings_of,
+    remove_ratings,
+)
 from clinometer.report.inputs import report_input
-from clinometer.runs.ratings import add_ratings, mixed_raters, ratings_of, remove_ratings
-from clinometer.runs.ratings.importing import import_ratings, read_ratings
-from clinometer.runs.ratings.scoring import human_study, readings_of
-from clinometer.runs.ratings.store import DEFAULTS, SCHEMA, Rated, draw_items, over_prompts
 from clinometer.studies import rated_of
 from tests import quick, toy_editing
 from tests.raising import raises

@@ -18,7 +18,7 @@ import clinometer as cm
 from clinometer.cli.audit import print_sweep
 from clinometer.errors import Code, ModelError, RunCorruptError, RunMismatchError, SweepError
 from clinometer.runs.browse import found_below
-from clinometer.runs.pooled import pooled
+from clinometer.runs.several import pooled
 from clinometer.runs.storage import Directory
 from clinometer.sweeps.sweep import require_finished
 from tests import quick

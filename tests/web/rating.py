@@ -8,8 +8,8 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
+from clinometer.ratings.store import draw_items
 from clinometer.runs import Run
-from clinometer.runs.ratings.store import draw_items
 from clinometer.studies import rated_of
 from clinometer.web.database import writing
 from clinometer.web.ratings.tasks import TaskSpec, answers_for, invite, make_task

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import select
 
 import clinometer as cm
+from clinometer.ratings.store import draw_items
 from clinometer.runs.ledger import samples_name
-from clinometer.runs.ratings.store import draw_items
 from clinometer.studies import rated_of
 from clinometer.web.database import reading
 from clinometer.web.ratings.tables import Item

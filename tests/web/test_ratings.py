@@ -16,8 +16,7 @@ from sqlalchemy import select
 import clinometer as cm
 from clinometer.errors import Code, RatingsError
 from clinometer.metrics.readers import rated_group_shares
-from clinometer.runs.ratings import ratings_of
-from clinometer.runs.ratings.store import readings_of
+from clinometer.ratings.store import ratings_of, readings_of
 from clinometer.studies import rated_of
 from clinometer.web.database import reading, writing
 from clinometer.web.ratings.raters import SKILLS, add_demo

@@ -46,7 +46,7 @@ def compare(
 
     Returns
     -------
-    A list with a :class:`clinometer.runs.comparison.Comparison` for each run after the first. Its ``scores`` has a
+    A list with a :class:`clinometer.runs.several.Comparison` for each run after the first. Its ``scores`` has a
     row for each concept (or test, or prompt) and component: the difference, second minus first, with interval, p, q and
     verdict; and rows of refusals, where either run has any. The list says in words which leans more, and ``table`` has
     the rows of all.

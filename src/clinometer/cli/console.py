@@ -38,7 +38,7 @@ from clinometer.suites import SHAPES, Protocol, Suite, SuiteTable, installed_sui
 
 if TYPE_CHECKING:
     from clinometer.models.description import Description
-    from clinometer.runs.comparison import Comparison
+    from clinometer.runs.several import Comparison
     from clinometer.sweeps.sweep import Sweep
 
 

@@ -23,11 +23,11 @@ from clinometer.pipeline.comparison_page import (
     comparison_verdict,
     pairing_in_words,
 )
-from clinometer.report.comparison import pair_names
+from clinometer.report.differences import pair_names
 from clinometer.report.inputs import pictures_in_words
 from clinometer.runs import Run
-from clinometer.runs.comparison import Comparison
 from clinometer.runs.departures import recorded_departures
+from clinometer.runs.several import Comparison
 from clinometer.runs.verification import lost_images
 from clinometer.studies import study_of
 from clinometer.studies.planning import Plan

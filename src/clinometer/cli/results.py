@@ -21,7 +21,7 @@ from clinometer.pipeline.comparison_page import (
     pairing_in_words,
 )
 from clinometer.report import wording
-from clinometer.report.comparison import all_runs, pair_names
+from clinometer.report.differences import all_runs, pair_names
 from clinometer.runs.departures import recorded_departures
 from clinometer.studies.planning import plan_in_words
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from clinometer.gates import Gate
     from clinometer.runs import Run
-    from clinometer.runs.comparison import Comparison
+    from clinometer.runs.several import Comparison
     from clinometer.studies.planning import Plan
 
 

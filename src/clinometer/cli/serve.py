@@ -195,8 +195,8 @@ def import_(
     """Import ratings made elsewhere into a run, and update its scores and report."""
     from clinometer.cli.console import print_report_place
     from clinometer.pipeline.results import score_answers_again, write_report
+    from clinometer.ratings.importing import import_ratings
     from clinometer.runs import Run
-    from clinometer.runs.ratings.importing import import_ratings
     from clinometer.studies import rated_of
 
     opened = Run(run)
@@ -416,8 +416,8 @@ def export(
     ),
 ) -> None:
     """Write the ratings of a run as a table, one row per answer. Raters are pseudonyms."""
+    from clinometer.ratings.store import ratings_of
     from clinometer.runs import Run
-    from clinometer.runs.ratings import ratings_of
 
     check_place(out)
     table = ratings_of(Run(run))

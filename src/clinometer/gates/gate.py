@@ -29,9 +29,9 @@ from clinometer.gates.telling import Gate, Outcome, RuleOutcome, rule_limits_in_
 from clinometer.metrics.records import DECIDES, MEAN, SELECTION
 from clinometer.metrics.verdict import LEVEL, Source
 from clinometer.pipeline.comparison import compare_runs
+from clinometer.ratings.scoring import mixed_raters
 from clinometer.readings.fit import unfit
 from clinometer.runs.encoding import require_drawn
-from clinometer.runs.ratings import mixed_raters
 from clinometer.runs.run import Run
 from clinometer.runs.verification import outdated, require_foundation
 from clinometer.stats.equivalence import HeldToLimits, hold_to_limits

@@ -15,11 +15,11 @@ from clinometer.metrics.verdict import Evidence
 from clinometer.pipeline.results import compute_scores, resamples_of
 from clinometer.readings.fit import withhold_unfit
 from clinometer.report.rows import scores_table
-from clinometer.runs.comparison import Comparison, NarrowedRun, shared_encoders
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.plan import Sample
 from clinometer.runs.record import COUNTED
 from clinometer.runs.run import Run
+from clinometer.runs.several import Comparison, NarrowedRun, shared_encoders
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import compared_refusals
 

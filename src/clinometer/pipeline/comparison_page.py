@@ -12,7 +12,7 @@ import pandas as pd
 from clinometer._csv import csv_text
 from clinometer._messages import first_and_more
 from clinometer.report import wording
-from clinometer.report.comparison import (
+from clinometer.report.differences import (
     DifferenceTable,
     Quantity,
     all_runs,
@@ -28,8 +28,7 @@ from clinometer.report.inputs import Curve, ReportInput, repeats_in_words, repor
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.verdicts import digits_of
 from clinometer.report.wording import decided, difference_words, needed, not_measured, reason_words, too_few
-from clinometer.runs.comparison import Comparison, shared_encoders
-from clinometer.runs.pooled import PooledRun
+from clinometer.runs.several import Comparison, PooledRun, shared_encoders
 from clinometer.runs.storage import Directory
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import refusal_table, refusals_in_words

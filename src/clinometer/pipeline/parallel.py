@@ -34,12 +34,11 @@ from clinometer.pipeline.execution import Executor
 from clinometer.pipeline.recipes import Recipe, load_once
 from clinometer.runs.drawing import generate, price_of, tell_conversions
 from clinometer.runs.encoding import encode, forget_on_failure, require_drawn
-from clinometer.runs.ledger import readings_name
+from clinometer.runs.ledger import Worker, readings_name
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Failures, NoProgress, Progress
 from clinometer.runs.reading import finish_reading, read, waiting_answers
 from clinometer.runs.run import Run
-from clinometer.runs.worker import Worker
 from clinometer.studies.study import PartStage, Pool, Stage, WholeStage, Work
 
 TEXTS: Final[Unit] = ()

@@ -15,6 +15,7 @@ from clinometer.errors import DamagedRunWarning, RunCorruptError, RunNotFoundErr
 from clinometer.metrics.human import HUMAN, SIMULATED
 from clinometer.metrics.records import READING, SELECTION, STANDARD
 from clinometer.pipeline.request import RESAMPLES
+from clinometer.ratings.scoring import with_ratings
 from clinometer.readings.fit import withhold_unfit
 from clinometer.readings.scores import rows_of_readers
 from clinometer.report import wording
@@ -22,7 +23,6 @@ from clinometer.report.html import notebook_html, render_page
 from clinometer.report.inputs import ReportInput, report_input
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.progress import Progress
-from clinometer.runs.ratings import with_ratings
 from clinometer.runs.run import Run
 from clinometer.runs.scores import SCORE_AGAIN
 from clinometer.runs.verification import (

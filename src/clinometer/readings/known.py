@@ -15,8 +15,8 @@ from clinometer.metrics.readers import (
 )
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers
 from clinometer.metrics.transport import ReadPictures
+from clinometer.ratings.store import has_ratings, ratings_of
 from clinometer.runs.answers import KINDS, KNOWN, KNOWN_SCHEMA
-from clinometer.runs.ratings.store import has_ratings, ratings_of
 from clinometer.runs.run import Run
 from clinometer.runs.verification import lost_images
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from clinometer._messages import OTHERWISE, first_and_more
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.models import reference
+from clinometer.ratings.scoring import mixed_raters
 from clinometer.report import wording
 from clinometer.report.rows import Row, Scores
 from clinometer.runs import Run
 from clinometer.runs.departures import registration_in_words
-from clinometer.runs.ratings import mixed_raters
 from clinometer.runs.record import is_checked
 from clinometer.runs.verification import REPORT, missing_files, outdated
 from clinometer.suites import Suite

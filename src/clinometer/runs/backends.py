@@ -17,8 +17,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from clinometer._scratch import Scratch, ScratchArray
 from clinometer.errors import ClinometerError, RunStorageError
-from clinometer.runs.scratch import Scratch, ScratchArray
 
 STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci"})
 """Kinds of filesystems where a file appears when its last byte has come, so that nothing has to be renamed."""

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from clinometer._scratch import VectorFile
 from clinometer.errors import ModelError, RunCorruptError, RunNotFoundError
 from clinometer.models.protocols import Card
 from clinometer.runs.ledger import (
@@ -19,7 +20,6 @@ from clinometer.runs.ledger import (
     vectors_name,
 )
 from clinometer.runs.plan import StoredPlan
-from clinometer.runs.scratch import VectorFile
 from clinometer.runs.storage import REDO
 from clinometer.stats.repeats import SAVED_AGAIN, TOLERANCE
 

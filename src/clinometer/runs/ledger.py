@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from threading import Lock, RLock
 from typing import Any, Final
@@ -22,11 +22,11 @@ from filelock import FileLock, Timeout
 
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, UncheckedRunWarning
 from clinometer.metrics.records import Score
+from clinometer.models.protocols import Card, Status
 from clinometer.runs.backends import not_writable
 from clinometer.runs.leases import Lease, is_gone
 from clinometer.runs.record import is_checked, require_whole, with_checksum
 from clinometer.runs.storage import REDO, REDO_MISSING, Directory, Shape
-from clinometer.runs.worker import Worker
 
 RECORD: Final = "run.json"
 COUNTS: Final = "counts.parquet"
@@ -47,6 +47,37 @@ UNCHECKED: Final = "unchecked: its run.json is of format 1, without checksums: w
 _LISTED: Final = re.compile(r"(part-\d+|texts|saved-again|known|clusters|again)\.parquet")
 _WAIT: Final = 30
 """Seconds that a process waits for another to have changed run.json: that takes none."""
+
+
+@dataclass
+class Worker:
+    """What a worker makes and reports. A run that is opened for one writes no run.json but to delist what it replaces.
+
+    Every stage makes what its run's parts lack, so it makes of these parts what was asked of the worker. Two workers
+    may come to write the same file: one that was thought dead, and the one that took over. The first whole file stays
+    and the other is dropped, as both hold the same.
+
+    Attributes
+    ----------
+    parts : those that it works on.
+    replaced : names of files that it was asked to replace; it writes any other only where there is none.
+    created : the files that it has made, with their checksums.
+    drawn : id, status and reason of the samples that it has written, by part.
+    own_encoders : the model's own encoders that it has used.
+    unfinished : files of parts that a driver stopped halfway, once listed; a worker leaves none so.
+    """
+
+    parts: tuple[int, ...] = ()
+    replaced: set[str] = field(default_factory=set)
+    created: dict[str, str] = field(default_factory=dict)
+    drawn: dict[int, list[tuple[str, Status, str | None]]] = field(default_factory=dict)
+    own_encoders: list[Card] = field(default_factory=list)
+    unfinished: frozenset[str] | None = None
+
+    def begin(self, parts: Sequence[int]) -> None:
+        """Begin with some parts; what was reported of those before is forgotten."""
+        self.parts = tuple(parts)
+        self.created, self.drawn, self.own_encoders = {}, {}, []
 
 
 class Ledger:
@@ -337,13 +368,13 @@ def require_shape(table: pa.Table, like: pa.Schema) -> None:
     ArrowInvalid
         The message names the column.
     """
-    for field in table.schema:
-        prototype = like.field(field.name)
-        if field.type != prototype.type:
-            raise pa.ArrowInvalid(f"its column {field.name!r} holds {field.type}, expected {prototype.type}")
-        lacking = 0 if prototype.nullable else table[field.name].null_count
+    for column in table.schema:
+        prototype = like.field(column.name)
+        if column.type != prototype.type:
+            raise pa.ArrowInvalid(f"its column {column.name!r} holds {column.type}, expected {prototype.type}")
+        lacking = 0 if prototype.nullable else table[column.name].null_count
         if lacking:
-            raise pa.ArrowInvalid(f"its column {field.name!r} is empty in {lacking} of {len(table)} rows")
+            raise pa.ArrowInvalid(f"its column {column.name!r} is empty in {lacking} of {len(table)} rows")
 
 
 def require_numbers(table: pa.Table) -> None:
@@ -354,16 +385,16 @@ def require_numbers(table: pa.Table) -> None:
     ArrowInvalid
         The message names the column.
     """
-    for field in table.schema:
-        is_real, is_null = pa.types.is_floating(field.type), pa.types.is_null(field.type)
-        is_text = is_null or pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+    for column in table.schema:
+        is_real, is_null = pa.types.is_floating(column.type), pa.types.is_null(column.type)
+        is_text = is_null or pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
         if is_real:  # an empty column that was read from CSV is one of numbers that are none
-            is_text = not np.isfinite(table[field.name].to_numpy()).any()
-        if field.name in _TEXTS and not is_text:
-            raise pa.ArrowInvalid(f"its column {field.name!r} holds {field.type}, expected texts")
-        is_number = is_real or is_null or pa.types.is_integer(field.type) or pa.types.is_boolean(field.type)
-        if field.name in _NUMBERS and not is_number:
-            raise pa.ArrowInvalid(f"its column {field.name!r} holds {field.type}, expected numbers")
+            is_text = not np.isfinite(table[column.name].to_numpy()).any()
+        if column.name in _TEXTS and not is_text:
+            raise pa.ArrowInvalid(f"its column {column.name!r} holds {column.type}, expected texts")
+        is_number = is_real or is_null or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
+        if column.name in _NUMBERS and not is_number:
+            raise pa.ArrowInvalid(f"its column {column.name!r} holds {column.type}, expected numbers")
 
 
 # --- Names of the files of a run within its directory ----------------------------------------------------------------

@@ -42,7 +42,7 @@ from clinometer.runs.answers import Answers
 from clinometer.runs.cards import EncoderCards, ReaderCards
 from clinometer.runs.departures import Departure, protocol_record
 from clinometer.runs.embeddings import LEAVES_OUT, Vectors
-from clinometer.runs.ledger import UNCHECKED, Ledger
+from clinometer.runs.ledger import UNCHECKED, Ledger, Worker
 from clinometer.runs.plan import PLAN_LOST, PLAN_SCHEMA, Plan, Sample, StoredPlan
 from clinometer.runs.record import (
     COUNTED,
@@ -57,7 +57,6 @@ from clinometer.runs.samples import Samples
 from clinometer.runs.scores import read_scores
 from clinometer.runs.storage import Directory
 from clinometer.runs.traces import StoredTraces
-from clinometer.runs.worker import Worker
 from clinometer.suites import Suite, suite_from_mapping
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from clinometer.errors import SuiteError
 
 if TYPE_CHECKING:
+    from clinometer.ratings.store import Rated
     from clinometer.runs import Run
-    from clinometer.runs.ratings.store import Rated
     from clinometer.studies.study import Study
     from clinometer.suites import Suite
 

@@ -19,11 +19,11 @@ from clinometer.errors import RunCorruptError
 from clinometer.metrics import Score
 from clinometer.metrics.verdict import Evidence, Source, StoppingRule
 from clinometer.models.protocols import Generator
-from clinometer.report.comparison import RunsCompared
+from clinometer.ratings.store import Rated
+from clinometer.report.differences import RunsCompared
 from clinometer.report.page import Page
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
-from clinometer.runs.ratings.store import Rated
 from clinometer.runs.run import Run
 from clinometer.studies.printed import PrintedCells
 from clinometer.suites import Suite

@@ -23,7 +23,7 @@ from clinometer.report import wording
 from clinometer.report.rows import Row, Scores, scores_table
 from clinometer.report.verdicts import digits_of
 from clinometer.runs import Directory
-from clinometer.runs.pooled import pooled
+from clinometer.runs.several import pooled
 from clinometer.studies import study_of
 from clinometer.suites import Suite
 from clinometer.sweeps.grid import AXES, Value

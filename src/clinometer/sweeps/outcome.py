@@ -36,8 +36,7 @@ from clinometer.pipeline.execution import FIRST_ROUND, LATER_ROUND
 from clinometer.pipeline.results import resamples_of, score_study
 from clinometer.report.rows import Scores, scores_table
 from clinometer.runs import Directory, NoProgress, Progress, Run
-from clinometer.runs.comparison import Comparison
-from clinometer.runs.pooled import pooled
+from clinometer.runs.several import Comparison, pooled
 from clinometer.runs.verification import fingerprint_of_scores
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import with_refusals

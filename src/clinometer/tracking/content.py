@@ -18,14 +18,14 @@ from skimage.util import montage
 
 from clinometer._csv import csv_text
 from clinometer.pipeline.comparison_page import comparison_html
-from clinometer.report.comparison import pair_names
+from clinometer.report.differences import pair_names
 from clinometer.report.gallery import foremost_pictures
 from clinometer.report.inputs import report_input
 from clinometer.report.rows import Row, Scores
 from clinometer.report.verdicts import Verdicts
 from clinometer.report.view import View
 from clinometer.runs import Run
-from clinometer.runs.comparison import Comparison
+from clinometer.runs.several import Comparison
 from clinometer.runs.verification import REPORT
 from clinometer.studies import study_of
 from clinometer.sweeps.sweep import Sweep

@@ -15,7 +15,7 @@ from typing import Final
 from clinometer._messages import shortened
 from clinometer._secrets import masked
 from clinometer.runs import Progress, Run
-from clinometer.runs.comparison import Comparison
+from clinometer.runs.several import Comparison
 from clinometer.sweeps.sweep import Sweep
 from clinometer.tracking.clients import TrackedRun, require_trackers
 from clinometer.tracking.content import tracked

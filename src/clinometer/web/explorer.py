@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException
 from clinometer import api
 from clinometer._messages import OTHERWISE
 from clinometer.report import wording
-from clinometer.report.comparison import run_names
+from clinometer.report.differences import run_names
 from clinometer.report.wording import verdict_group_of, verdict_in_full
 from clinometer.web.pages import Identifier, is_partial, render
 from clinometer.web.ratings.room import Vote, votes_of

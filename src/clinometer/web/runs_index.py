@@ -30,7 +30,7 @@ from clinometer.report.html import asset, page_style, policy
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.runs import Directory
 from clinometer.runs.browse import found_below, planned_count, stamp_of
-from clinometer.runs.comparison import Comparison
+from clinometer.runs.several import Comparison
 from clinometer.studies import study_of
 from clinometer.web.pages import Building, Identifier, is_partial, render
 

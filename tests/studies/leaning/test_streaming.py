@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clinometer._scratch import Scratch, VectorFile
 from clinometer.errors import RunStorageError
-from clinometer.runs.scratch import Scratch, VectorFile
 from clinometer.stats.blocks import Blocks, mapped, sizes_of
 from clinometer.studies.leaning.scores import cosines, mcas_study, measuring
 from tests.studies.leaning.studies import design, embeddings
@@ -93,7 +93,7 @@ def test_a_full_folder_for_temporary_files_is_told_with_the_way_out(monkeypatch)
     def full_file(**options):
         return open("/dev/full", "r+b", buffering=0)
 
-    monkeypatch.setattr("clinometer.runs.scratch.SpooledTemporaryFile", full_file)
+    monkeypatch.setattr("clinometer._scratch.SpooledTemporaryFile", full_file)
     with pytest.raises(RunStorageError, match=r"of 1 MiB .*No space left.*name another folder in TMPDIR"):
         Scratch().keep(np.zeros(2**17))
 

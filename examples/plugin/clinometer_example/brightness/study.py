@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from clinometer.metrics.records import Score
 from clinometer.models.protocols import Generator
-from clinometer.report.comparison import Quantity, RunsCompared
+from clinometer.report.differences import Quantity, RunsCompared
 from clinometer.report.page import Page, Section
 from clinometer.report.rows import scores_table
 from clinometer.report.verdicts import Verdicts

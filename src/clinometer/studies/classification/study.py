@@ -26,7 +26,7 @@ from clinometer.metrics.records import Score
 from clinometer.models.images import decode_in_batches
 from clinometer.models.protocols import Denoiser, Denoises, Generator, offers
 from clinometer.report import wording
-from clinometer.report.comparison import Quantity, RunsCompared, own_name
+from clinometer.report.differences import Quantity, RunsCompared, own_name
 from clinometer.report.page import Page
 from clinometer.report.rows import Row, scores_table
 from clinometer.runs.ledger import CLASSIFICATIONS, part_name

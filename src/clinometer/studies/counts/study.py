@@ -12,17 +12,17 @@ from clinometer.errors import RunMismatchError
 from clinometer.metrics.records import Score
 from clinometer.metrics.selection import selection_rows
 from clinometer.metrics.standard import SourceShares
+from clinometer.ratings.store import Rated
 from clinometer.readings.standard import compare_with_standard
 from clinometer.report import wording
-from clinometer.report.comparison import Quantity, RunsCompared
+from clinometer.report.differences import Quantity, RunsCompared
 from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row, Scores, scores_table
 from clinometer.report.sections import masthead, nothing_judged, nothing_told, rest_in_words
 from clinometer.report.verdicts import MOST_LISTED, Verdicts
 from clinometer.report.view import View
-from clinometer.runs.comparison import Comparison
-from clinometer.runs.ratings.store import Rated
 from clinometer.runs.run import Run
+from clinometer.runs.several import Comparison
 from clinometer.studies.counts.scores import BY_SETTING, EXCESS, SHARE, SLOPE, Counts, compared_counts, counts_rows
 from clinometer.studies.counts.table import counts_of
 from clinometer.studies.study import Pool, Scored, Study, suite_of

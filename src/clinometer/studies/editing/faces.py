@@ -23,12 +23,12 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
+from clinometer._scratch import Scratch
 from clinometer.errors import ModelError
 from clinometer.models.images import encode_png
 from clinometer.models.protocols import FaceLandmarker
 from clinometer.runs.plan import Sample
 from clinometer.runs.run import Run
-from clinometer.runs.scratch import Scratch
 from clinometer.stats.skin import mean_shape, skin_tone, warp_face
 from clinometer.studies.editing.design import (
     EditingDesign,

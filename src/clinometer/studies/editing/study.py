@@ -13,15 +13,15 @@ from clinometer.errors import ModelError
 from clinometer.metrics.records import Score
 from clinometer.models import reference
 from clinometer.models.protocols import Editor, EditRequest, Edits, GenerationResult, Generator, NamesStrength, offers
+from clinometer.ratings.store import Rated
 from clinometer.report import wording
-from clinometer.report.comparison import Quantity, RunsCompared, by_label
+from clinometer.report.differences import Quantity, RunsCompared, by_label
 from clinometer.report.figures.marks import rows_figure
 from clinometer.report.page import Page
 from clinometer.report.rows import Row, scores_table
 from clinometer.runs.drawing import draw_parts, note_drawn_images, price_of
 from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.progress import Failures, Progress
-from clinometer.runs.ratings.store import Rated
 from clinometer.runs.run import Run
 from clinometer.stats.association import association_scores
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.comparison import Quantity, RunsCompared, own_name
+from clinometer.report.differences import Quantity, RunsCompared, own_name
 from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row, Scores
 from clinometer.report.sections import masthead, nothing_judged, nothing_told
@@ -26,7 +26,7 @@ from clinometer.report.wording import (
     verdict_group_of,
     without_estimate,
 )
-from clinometer.runs.comparison import Comparison
+from clinometer.runs.several import Comparison
 from clinometer.studies.leaning.encoder_sections import RATES, UNREAD, errors_by_cosines
 from clinometer.studies.leaning.page import leans_means
 from clinometer.studies.leaning.pictures import gallery

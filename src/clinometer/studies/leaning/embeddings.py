@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from clinometer._scratch import VectorFile
 from clinometer.errors import ModelError, RunNotFoundError
 from clinometer.metrics.records import Score
 from clinometer.models.protocols import DrawsInTwoStages, Generator, ShowsPipeline, offers
@@ -23,7 +24,6 @@ from clinometer.runs.embeddings import require_vectors
 from clinometer.runs.plan import Plan
 from clinometer.runs.progress import Progress, naming_errors
 from clinometer.runs.run import Run
-from clinometer.runs.scratch import VectorFile
 from clinometer.stats.association import unit_vectors
 from clinometer.stats.blocks import Blocks
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign

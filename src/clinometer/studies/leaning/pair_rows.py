@@ -10,8 +10,8 @@ import numpy as np
 from clinometer.metrics import Score
 from clinometer.metrics.records import TRACE
 from clinometer.report.rows import MEAN, Scores
-from clinometer.runs.pooled import PooledRun
 from clinometer.runs.run import Run
+from clinometer.runs.several import PooledRun
 from clinometer.stats.skin import skin_tone
 from clinometer.studies.leaning import counted_once
 from clinometer.studies.leaning.embeddings import (

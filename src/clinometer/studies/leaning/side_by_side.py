@@ -8,7 +8,7 @@ from math import degrees, isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.comparison import DifferenceTable, Quantity, RunsCompared, by_label
+from clinometer.report.differences import DifferenceTable, Quantity, RunsCompared, by_label
 from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
 from clinometer.report.figures.marks import (
     LEFT,
@@ -25,7 +25,7 @@ from clinometer.report.figures.marks import (
     span,
 )
 from clinometer.report.rows import Row, Scores
-from clinometer.runs.comparison import Comparison
+from clinometer.runs.several import Comparison
 from clinometer.studies.leaning.cells import TO_DECIDE
 from clinometer.studies.leaning.figures import finish_internal_axes, finish_lean_axis, points_of, scale_alpha
 from clinometer.studies.leaning.page import category_statistics, internal_summary

@@ -12,16 +12,16 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import pandas as pd
 
+from clinometer._scratch import Scratch
 from clinometer.metrics import Score, delta_alpha_curve
 from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
 from clinometer.metrics.records import DECIDES, MEAN
 from clinometer.metrics.verdict import Source, source_of, withheld_by_shares
-from clinometer.report.comparison import RunsCompared
+from clinometer.ratings.store import Rated
+from clinometer.report.differences import RunsCompared
 from clinometer.report.page import Page
 from clinometer.report.rows import Scores, scores_table
-from clinometer.runs.ratings.store import Rated
 from clinometer.runs.run import Run
-from clinometer.runs.scratch import Scratch
 from clinometer.runs.tracing import parts_without_trace, trace_parts
 from clinometer.stats.association import association_scores
 from clinometer.studies.leaning import (

@@ -10,11 +10,11 @@ import pandas as pd
 from clinometer.metrics.differences import RUNS
 from clinometer.metrics.records import Score
 from clinometer.report import wording
-from clinometer.report.comparison import DifferenceTable, difference_table
+from clinometer.report.differences import DifferenceTable, difference_table
 from clinometer.report.rows import Row, Scores
 from clinometer.report.wording import decided, difference_words, not_measured, of_these_prompts
-from clinometer.runs.comparison import Comparison
 from clinometer.runs.run import Run
+from clinometer.runs.several import Comparison
 from clinometer.studies import study_of
 from clinometer.studies.refusals.compare import ComparedPrompt, compare_refusals, unknown_refusals
 from clinometer.studies.refusals.scores import PromptRefusals, refusal_scores, repeat_scores

@@ -13,11 +13,11 @@ from clinometer.metrics.steerability import steerability_rows
 from clinometer.metrics.steerability_stopping import gap_evidence, rows_when_stopped
 from clinometer.metrics.verdict import StoppingRule
 from clinometer.report import wording
-from clinometer.report.comparison import Quantity, RunsCompared
+from clinometer.report.differences import Quantity, RunsCompared
 from clinometer.report.page import Page
 from clinometer.report.rows import Row, Scores, scores_table
-from clinometer.runs.comparison import Comparison
 from clinometer.runs.run import Run
+from clinometer.runs.several import Comparison
 from clinometer.stats.share_gap import images_for_gap
 from clinometer.studies.steerability.compare import compare_steerability
 from clinometer.studies.steerability.figures import SteerabilityView, points_words

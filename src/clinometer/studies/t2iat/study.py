@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 from clinometer.metrics import Score
+from clinometer.ratings.store import Rated
 from clinometer.report import wording
-from clinometer.report.comparison import Quantity, RunsCompared, own_name
+from clinometer.report.differences import Quantity, RunsCompared, own_name
 from clinometer.report.page import Page
 from clinometer.report.rows import Row, scores_table
 from clinometer.runs.embeddings import ImageVectors, NamedVectors
-from clinometer.runs.ratings.store import Rated
 from clinometer.runs.run import Run
 from clinometer.stats.association import association_scores
 from clinometer.studies.study import (

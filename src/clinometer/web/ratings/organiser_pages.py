@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 from clinometer import api
 from clinometer._csv import csv_text
 from clinometer.errors import ClinometerError, RatingsError
-from clinometer.runs.ratings.scoring import agreement_so_far, rater_summaries
-from clinometer.runs.ratings.store import SHOWN, Strata
+from clinometer.ratings.scoring import agreement_so_far, rater_summaries
+from clinometer.ratings.store import SHOWN, Strata
 from clinometer.web.database import reading, writing
 from clinometer.web.pages import render
 from clinometer.web.ratings import tasks

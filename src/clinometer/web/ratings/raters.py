@@ -22,8 +22,8 @@ from sqlalchemy.orm import Session, joinedload
 from starlette.exceptions import HTTPException
 
 from clinometer.errors import RatingsError
+from clinometer.ratings.store import readings_of
 from clinometer.runs import Run
-from clinometer.runs.ratings.store import readings_of
 from clinometer.studies import rated_of
 from clinometer.web.database import reading, writing
 from clinometer.web.pages import render

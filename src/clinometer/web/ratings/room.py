@@ -22,14 +22,14 @@ from sqlalchemy.orm import Session
 from clinometer import api
 from clinometer._secrets import masked
 from clinometer.errors import ClinometerError
+from clinometer.ratings.scoring import mixed_raters
+from clinometer.ratings.store import OF_CONCEPT, drawn_before, has_ratings, ratings_of
 from clinometer.report.html import environment
 from clinometer.report.sections import HUMAN
 from clinometer.report.sections import people as section
 from clinometer.report.view import View
 from clinometer.runs import Run
 from clinometer.runs.browse import Stored, stored_in
-from clinometer.runs.ratings import mixed_raters
-from clinometer.runs.ratings.store import OF_CONCEPT, drawn_before, has_ratings, ratings_of
 from clinometer.studies import rated_of
 from clinometer.web.database import GroupCommit, Output, database_url, is_kept, open_database, reading
 from clinometer.web.pages import Identifier, render

@@ -20,9 +20,8 @@ from sqlalchemy.orm import Session, joinedload
 from clinometer._secrets import masked
 from clinometer.errors import RatingsError, RunNotFoundError
 from clinometer.pipeline.results import score_answers_again, write_report
+from clinometer.ratings.store import DrawnItem, add_ratings, draw_items, draw_pairs, remove_ratings
 from clinometer.runs import Run
-from clinometer.runs.ratings import add_ratings, remove_ratings
-from clinometer.runs.ratings.store import DrawnItem, draw_items, draw_pairs
 from clinometer.studies import rated_of
 from clinometer.web.database import reading, writing
 from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn, clock, now

@@ -20,7 +20,7 @@ from clinometer.metrics.human import (
     paired_rows,
 )
 from clinometer.metrics.records import MEAN
-from clinometer.runs.ratings.store import OF_CONCEPT, PAIR, PAIR_ANSWERS, Rated, has_ratings, ratings_of, readings_of
+from clinometer.ratings.store import OF_CONCEPT, PAIR, PAIR_ANSWERS, Rated, has_ratings, ratings_of, readings_of
 from clinometer.runs.run import Run
 from clinometer.stats.agreement import Agreement, krippendorff_alpha
 

@@ -15,7 +15,7 @@ from clinometer.report.rows import MEAN, Row
 from clinometer.report.sections import card, facts, flat
 from clinometer.report.view import View
 from clinometer.runs import Run
-from clinometer.runs.comparison import Comparison
+from clinometer.runs.several import Comparison
 from clinometer.suites import Suite
 from clinometer.suites.base import AnySuite
 
