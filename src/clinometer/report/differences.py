@@ -91,13 +91,13 @@ class RunsCompared(ABC, Generic[AnySuite]):
     """
 
     view: ClassVar[type[View]]
-    template: ClassVar[str] = "comparison"
+    template: str = "comparison"
     bars: ClassVar[Sequence[str]] = ("portraits",)
     averaged: ClassVar[bool] = True
     magnitude_over_prompts: ClassVar[bool] = False
-    sums_up: ClassVar[bool] = True
-    overall: ClassVar[Sequence[tuple[str, str]]] = ()
-    by_concept: ClassVar[tuple[str, str] | None] = None
+    sums_up: bool = True
+    overall: Sequence[tuple[str, str]] = ()
+    by_concept: tuple[str, str] | None = None
     tabled: ClassVar[Sequence[tuple[str, str]]] = ()
 
     @abstractmethod

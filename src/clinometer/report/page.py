@@ -84,7 +84,7 @@ class Page(ABC, Generic[AnyView]):
 
     view: ClassVar[type[View]] = View
     package: ClassVar[str]
-    method_template: ClassVar[str] = "method"
+    method_template: str = "method"
 
     @abstractmethod
     def finding(self, view: AnyView) -> str:

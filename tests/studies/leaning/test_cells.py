@@ -13,8 +13,8 @@ from clinometer.report import ReportInput, wording
 from clinometer.report.model_card import CardInput, eval_results, section_of
 from clinometer.report.rows import scores_table
 from clinometer.studies import study_of
-from clinometer.studies.leaning.cells import CellsView, verdict_words
 from clinometer.studies.leaning.embeddings import design_of_suite
+from clinometer.studies.leaning.view import LeaningView
 from clinometer.suites import LeaningSuite, suite_from_mapping
 from tests.report.markdown import tables
 from tests.report.page import Page, with_only
@@ -72,7 +72,7 @@ def said(rows, **verdicts) -> list[Score]:
 
 
 def words_of(suite, rows) -> str:
-    return verdict_words(CellsView.of(input_of(suite, rows)), "teacher")
+    return LeaningView.of(input_of(suite, rows)).verdict_words("teacher")
 
 
 UNDECIDED = ("undecided", 0.01)
@@ -122,7 +122,7 @@ def test_the_page_has_every_cell_with_its_interval(axes):
     cells = {
         (row.concept, row.group): row for row in rows if row.component.startswith("cell:") and row.encoder == "mean"
     }
-    digits = CellsView.of(input_of(suite, rows)).digits
+    digits = LeaningView.of(input_of(suite, rows)).digits
     for row in cells.values():
         shown = f"{wording.signed(row.value, digits)} {wording.interval(row.low, row.high, digits)}"
         assert any(shown in table.text for table in matrices)

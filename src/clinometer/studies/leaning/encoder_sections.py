@@ -161,3 +161,33 @@ def hold_verdicts_against(view: LeaningView, probabilities: Mapping[str, float])
     if misread:
         sentences.append(f"The encoder misreads {wording.listed(misread)}: see below.")
     return sentences
+
+
+# --- along axes ------------------------------------------------------------------------------------------------------
+
+
+def planted_on_axes(view: LeaningView) -> dict[str, Any] | None:
+    """Find what was planted on each axis of two levels; left out where nothing was."""
+    truth = view.report.planted or {}
+    axes = {
+        axis: list(levels)
+        for axis, levels in view.axes.items()
+        if len(levels) == 2 and any(levels.keys() <= set(probabilities) for probabilities in truth.values())
+    }
+    return {"axes": axes, "planted": {name: truth[name] for name in view.concepts if name in truth}} if axes else None
+
+
+def reader_by_axis(view: LeaningView) -> dict[str, Any] | None:
+    """Gather a row an encoder and axis, or level of it; None where the run holds no such rows."""
+    rows = view.scores.select("reader", "informedness", encoder="*")
+    names = list(dict.fromkeys(row.encoder for row in rows))
+    if not names:
+        return None
+    encoders, checks = names[1:] if len(names) == 2 else names, []
+    for row in rows:
+        if row.encoder in encoders:  # with one encoder the average is that encoder
+            axis = next(name for name, levels in view.axes.items() if row.group in levels)
+            others = [label for name, label in view.axes[axis].items() if name != row.group]
+            rates = [view.scores.first("reader", r, encoder=row.encoder, setting=row.setting) for r in RATES]
+            checks.append((row, view.axis_label(axis), others[0] if len(others) == 1 else "the others", rates))
+    return {"checks": checks, "unread": UNREAD, "errors": errors_by_cosines(view, encoders)}

@@ -1,38 +1,39 @@
-"""The page of a leaning study: the finding, the verdicts, and a section for each of its numbers."""
+"""The page of a leaning study: the finding, the verdicts, and a section for each of its numbers.
+
+A pair of groups is an axis of two levels without a name. There is more to show of a single pair than of axes: what a
+page has is said in :data:`PAGE` and :data:`AXES_PAGE`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.figures.marks import ENCODER_SHAPES, SHAPE_CHARACTERS
 from clinometer.report.page import Page, Section
-from clinometer.report.rows import OWN_TEXT_METRIC, PRIOR_METRIC, Row
-from clinometer.report.sections import (
-    leanings_in_words,
-    masthead,
-    nothing_judged,
-)
-from clinometer.report.verdicts import Summary, Verdicts, digits_of
-from clinometer.report.wording import leans, qualification, source_words, sources_counted, too_few, without_estimate
-from clinometer.studies.leaning.encoder_sections import planted, reader, sensitivity
-from clinometer.studies.leaning.figures import (
-    category_figure,
-    component_figure,
-    encoder_figure,
-    forest_figure,
-    internal_bias_figure,
-    lean_limits,
-    planted_probabilities,
-    shown_concepts,
-)
+from clinometer.report.rows import Row
+from clinometer.report.sections import leanings_in_words, masthead, nothing_judged, nothing_told
+from clinometer.report.verdicts import SHOWN, Summary, Verdicts, unmeasured
+from clinometer.report.wording import IN_PROPORTION, PART_SCALE, leans, note, qualification, without_estimate
+from clinometer.studies.leaning.encoder_sections import planted, planted_on_axes, reader, reader_by_axis, sensitivity
+from clinometer.studies.leaning.figures import forest_figure, planted_probabilities, shown_concepts
 from clinometer.studies.leaning.pictures import gallery, onsets_in_words, way
 from clinometer.studies.leaning.plane import plane
-from clinometer.studies.leaning.view import LeaningView
-from clinometer.studies.leaning.wordings import ablation, ablation_in_words, language_caution, wordings
+from clinometer.studies.leaning.sections import (
+    ablation,
+    ablation_in_words,
+    categories,
+    internal_bias,
+    language_caution,
+    other_audits,
+    own_text,
+    prior,
+    stages,
+    wordings,
+)
+from clinometer.studies.leaning.view import WITHOUT_SIDE, LeaningView
 
 # --- the finding and the verdicts ------------------------------------------------------------------------------------
 
@@ -156,288 +157,262 @@ def explain_apart(view: LeaningView, row: Row) -> str:
     return f"{wording.count(few, 'image')} read as {side}, further from the middle than the others" if few else ""
 
 
-# --- MCAS, its stages, its encoders ----------------------------------------------------------------------------------
+def verdicts_along(view: LeaningView, axis: str) -> Verdicts:
+    """Judge every concept along an axis, a row a level where these are more than two, or between a pair of groups."""
+    rows = [row for name in view.concepts for row in view.axis_rows(axis, name) or [without_estimate(concept=name)]]
+    # a run that is drawn until decided draws more of its concepts alone
+    beside = "" if view.report.stopped_early else IN_PROPORTION
+    if axis:
+        has_sides = len(view.axes[axis]) == 2
+        return Verdicts(
+            "concept", f"image part, {view.axis_label(axis)}",
+            f"image part along {_axis_sign(view, axis)}; {PART_SCALE}", rows, view.label, beside=beside,
+            digits=view.digits, notes=lambda row: (note(row, beside=beside),),
+            name=lambda row: row.concept if has_sides or not row.group else f"{row.concept}, {view.label(row.group)}",
+        )  # fmt: skip
+    signs = f"+ leans to {view.label_a}, {wording.MINUS} to {view.label_b}"
+    return Verdicts(
+        "concept", "image part", f"II + ITA, what the pictures lean: {signs}; {PART_SCALE}", rows, view.label,
+        beside=beside, digits=view.digits, reach=(-4, 4), is_ranked=True,
+        notes=lambda row: (
+            images_in_words(view, row), *reservations(view, row), qualification(row), note(row, beside=beside)
+        ),
+        counted=lambda row: wording.counted_share(view.shares.get(row.concept), view.label_a, view.label_b),
+    )  # fmt: skip
 
 
-def categories(view: LeaningView) -> dict[str, Any]:
-    """Gather what MCAS says of each concept, a figure for each category, and the table of category statistics."""
-    limits = lean_limits(view)
-    figures = [(view.category_label(name), category_figure(view, name, limits)) for name in view.suite.categories]
+def _axis_sign(view: LeaningView, axis: str) -> str:
+    """Name an axis with its first level, which is positive: ``gender + men``."""
+    return f"{view.axis_label(axis)} + {next(iter(view.axes[axis].values()))}"
+
+
+def _verdicts_together(view: LeaningView, component: str) -> Verdicts:
+    """Judge, for each concept, the cell of an interaction that stands out most, as on the page."""
+    rows = [
+        view.largest(component, name) or next(iter(view.rows(component, name)), without_estimate(concept=name))
+        for name in view.concepts
+    ]
+    return Verdicts(
+        "concept", view.interaction_name(component), "the share of images in a cell beyond what its levels alone give",
+        rows, view.label, digits=1, scale=100, suffix="\N{NARROW NO-BREAK SPACE}%",
+        said=lambda row: view.interaction_words(component, row.concept), notes=lambda row: (view.label(row.group),),
+        beside=IN_PROPORTION,
+    )  # fmt: skip
+
+
+def _pair_on_first_screen(view: LeaningView) -> dict[str, Any]:
+    """Count the verdicts, anchor the scale, and draw a figure that names the concepts."""
+    caption = f"{_left_out(view)}Coloured by verdict; full lines are at one half and at 0. {_dashed(view)}"
     return {
-        "concepts": [concept.name for concept in view.ranked(by=view.mcas)],
-        "source": lambda name: source_words(view.mcas[name], view.pictures.get(name, Row())),
-        "sources": sources_counted((view.mcas[name], view.pictures.get(name, Row())) for name in view.mcas),
-        "scale": wording.MCAS_SCALE,
-        "figures": [entry for entry in figures if entry[1] is not None],
-        "statistics": category_statistics(view),
-        "stimulus": any(row.has_stimulus_interval for row in view.mcas.values()),
-        "few": any(map(too_few, view.mcas.values())),
+        "scale": scale_words(view),
+        "marks": verdicts_along(view, "").marks((view.label_a, view.label_b)),
+        "figure": forest_figure(view),
+        "caption": caption.strip(),
     }
 
 
-def category_statistics(view: LeaningView) -> dict[str, list[tuple[Row, Row]]]:
-    """Find mean and standard deviation of MCAS, by category: of concepts measured positive, negative, and of all."""
+def _pair_summary(view: LeaningView) -> Summary:
+    """Summarise the verdicts, and what else was found or is to be wary of, a line each."""
+    found = (*onsets_in_words(view), *ablation_in_words(view), *filter(None, [language_caution(view)]))
+    return replace(verdicts_along(view, "").summary(), found=found)
 
-    def statistic(category: str, group: str, component: str) -> Row:
-        rows = view.scores.select("category" if group == "all" else "category_by_sign", component, category=category)
-        return next((row for row in rows if row.group in (("", "all") if group == "all" else (group,))), Row())
 
-    by_category = {
-        category: [
-            (statistic(category, group, "mean"), statistic(category, group, "std"))
-            for group in (view.group_a, view.group_b, "all")
+def verdict_lists(view: LeaningView) -> dict[str, Any]:
+    """List concepts by their verdicts, each with the bars of its parts and the count of its images."""
+    ends = [(row.value, row.low, row.high) for row in view.pictures.values()]
+    ends += [(row.value,) * 3 for row in view.texts.values()]
+    reach = max((abs(end) for each in ends for end in each if isfinite(end)), default=1.0) or 1.0
+    verdicts = verdicts_along(view, "")
+    return {
+        "lists": verdicts.lists((view.label_a, view.label_b), view.suite.margin),
+        "beside": verdicts.beside,
+        "images": {name: images_in_words(view, row) for name, row in view.pictures.items()},
+        "shares": {
+            name: counted.share
+            for name, row in view.shares.items()
+            if (counted := wording.counted_share(row, view.label_a, view.label_b))
+        },
+        "bars": {name: _bars(view, row, 58 / reach) for name, row in view.pictures.items() if row.defined},
+        "apart": {name: "; ".join(filter(None, reservations(view, row))) for name, row in view.pictures.items()},
+        "qualification": {name: qualification(row) for name, row in view.pictures.items()},
+        "scale": PART_SCALE,
+        "reach": reach,
+        "language": language_caution(view),
+    }
+
+
+# --- along axes ------------------------------------------------------------------------------------------------------
+
+
+def _axes_finding(view: LeaningView) -> str:
+    """State after the model's name to which levels it leans, axis by axis, and what goes together."""
+    parts = []
+    for axis in view.axes:
+        leanings, others = [], []
+        for kind, n in view.counts(axis).items():
+            if isinstance(kind, tuple):
+                leanings.append(f"to {view.side_label(kind)} for {n}")
+            else:
+                others.append(f"{n} {WITHOUT_SIDE[kind]}")
+        parts.append(f"by {view.axis_label(axis)} {', '.join([wording.listed(leanings) or 'to no side', *others])}")
+    for component in view.interactions:
+        counted = [f"{word} for {n}" for word, n in view.interaction_counts(component).items()]
+        parts.append(f"{view.interaction_name(component)} {', '.join(counted)}")
+    return f"leans {'; '.join(parts)}"
+
+
+def _axes_on_first_screen(view: LeaningView) -> dict[str, Any]:
+    """Count the verdicts of each axis."""
+    short = WITHOUT_SIDE | {"balanced": "balanced", "few": "too few images to tell"}
+    marks = []
+    for axis, levels in view.axes.items():
+        for kind, n in view.counts(axis).items():
+            if isinstance(kind, tuple):
+                is_second = len(levels) == 2 and kind[0] == list(levels)[1]
+                lean, words = "b" if is_second else "a", f"to {view.side_label(kind)}"
+            else:
+                lean, words = kind, short[kind]
+            marks.append({"lean": lean, "count": n, "words": f"{view.axis_label(axis)}: {words}"})
+    return {"marks": marks}
+
+
+def _axes_summary(view: LeaningView) -> Summary:
+    """Count each axis' verdicts, and list the concepts that lean most along any axis."""
+    counted = []
+    for axis in view.axes:
+        counts = [
+            f"{n} {f'to {view.side_label(kind)}' if isinstance(kind, tuple) else WITHOUT_SIDE[kind]}"
+            for kind, n in view.counts(axis).items()
         ]
-        for category in (*view.suite.categories, "all")
-    }
-    return {name: pairs for name, pairs in by_category.items() if any(row.defined for pair in pairs for row in pair)}
+        counted.append(f"{view.axis_label(axis)}: {' · '.join(counts)}")
+    for component in view.interactions:
+        counts = [f"{n} {word}" for word, n in view.interaction_counts(component).items()]
+        counted.append(f"{view.interaction_name(component)}: {' · '.join(counts)}")
 
+    def cell(axis: str, concept: str) -> str:
+        row = view.axis_row(axis, concept)
+        text = wording.estimate(row, view.digits)
+        return f"{view.label(row.group)} {text}" if row and len(view.axis_rows(axis, concept)) > 1 else text
 
-def stages(view: LeaningView) -> dict[str, Any] | None:
-    """Gather components and encoders; left out when there is neither."""
-    components = component_figure(view)
-    if components is None:
-        return None
-    shapes = [ENCODER_SHAPES[order % len(ENCODER_SHAPES)] for order in range(len(view.encoders))]
-    by_encoder = [view.scores.by_concept("mcas", "image_part", encoder=name) for name in view.encoders]
-    everyone = "Both" if len(view.encoders) == 2 else f"All {len(view.encoders)}"
-    return {
-        "components": components,
-        "encoders": encoder_figure(view),
-        "encoder_keys": [(SHAPE_CHARACTERS[shape], name) for shape, name in zip(shapes, view.encoders, strict=True)],
-        "agreement": agreement(view, by_encoder, f"{everyone} encoders") if len(view.encoders) > 1 else "",
-    }
-
-
-def agreement(view: LeaningView, stages: Sequence[Mapping[str, Row]], everyone: str) -> str:
-    """Count the concepts of which all see the same direction; empty where they share none."""
-    shared = [name for name in view.concepts if all(name in rows and rows[name].defined for rows in stages)]
-    same = sum(len({rows[name].value > 0 for rows in stages}) == 1 for name in shared)
-    return f"{everyone} see the same direction for {same} of {wording.count(len(shared), 'concept')}." if shared else ""
-
-
-def own_text(view: LeaningView) -> dict[str, Any] | None:
-    """Gather TT of the model's own text encoders beside the audit's; left out where it showed none."""
-    names = list(dict.fromkeys(row.encoder for row in view.scores.select(OWN_TEXT_METRIC, "tt", encoder="*")))
-    if not names:
-        return None
-    columns = [view.scores.by_concept("mcas", "tt")]
-    columns += [view.scores.by_concept(OWN_TEXT_METRIC, "tt", encoder=name) for name in names]
-    # TT may be far smaller than MCAS; every encoder has a scale of its own, and one row the same decimals throughout
-    digits = max(digits_of(rows.values(), "stimuli") for rows in columns)
-    return {"encoders": names, "columns": [(rows, _is_tested(rows)) for rows in columns], "digits": digits}
-
-
-def _is_tested(rows: Mapping[str, Row]) -> bool:
-    """Return whether any row has a q, which else would head an empty column."""
-    return any(isfinite(row.q) for row in rows.values())
-
-
-def prior(view: LeaningView) -> dict[str, Any] | None:
-    """Gather the leaning at the three stages of a model with a prior; left out where it has none."""
-    (name, *_) = [row.encoder for row in view.scores.select(PRIOR_METRIC, "ii", encoder="*")] or [""]
-    if not name:
-        return None
-    guides = [row.encoder for row in view.scores.select(OWN_TEXT_METRIC, "tt", encoder="*")]  # the first guides it
-    text = view.scores.by_concept(OWN_TEXT_METRIC, "tt", encoder=guides[0]) if guides else {}
-    drawn = view.scores.by_concept(PRIOR_METRIC, "ii", encoder=name)
-    image = view.scores.by_concept("mcas", "ii")
-    over = ("stimuli", "images", "images")  # of a text, over words; of what was drawn, over what was drawn
-    columns = [
-        (rows, digits_of(rows.values(), ends), ends, _is_tested(rows))
-        for rows, ends in zip((text, drawn, image), over, strict=True)
-    ]
-    return {"prior": name, "columns": columns, "agreement": agreement(view, (text, drawn, image), "All three")}
-
-
-# --- inside the model, other audits ----------------------------------------------------------------------------------
-
-
-def internal_bias(view: LeaningView) -> dict[str, Any] | None:
-    """Gather the figure, the summary by stereotype group and every concept's numbers."""
-    names = ("diffusion_bias", "signed_diffusion_bias", "bias_amplification")
-    delta, signed, alpha = (view.scores.by_concept("internal_bias", name) for name in names)
-    concepts = [name for name in view.concepts if name in delta or name in alpha]
-    if not concepts:
-        return None
-    curve, unstable = view.report.curve, sum(name in alpha and alpha[name].unstable for name in concepts)
-    shapes = {view.group_a: ("a", "▶"), view.group_b: ("b", "◀"), view.third: ("third", "◆")}
-    ties = dict.fromkeys(concept.stereotype for concept in view.concepts.values())
-    return {
-        "figure": internal_bias_figure(view) if unstable < len(concepts) else None,
-        "summary": internal_summary(view),
-        "concepts": [(name, delta.get(name), signed.get(name), alpha.get(name)) for name in concepts],
-        "unstable": unstable,
-        "curve_reason": curve.reason or ("" if len(curve.x) else "No curve was fitted."),
-        "curve_method": curve.method,
-        "stereotypes": [
-            (*shapes.get(group, ("balanced", "■")), f"tied to {view.label(group)}" if group else "tied to no group")
-            for group in ties
-        ],
-    }
-
-
-def internal_summary(view: LeaningView) -> list[dict[str, Any]]:
-    """Find least, greatest, mean and standard error of δ and α by stereotype group: the paper's table 4."""
-    rows = {(row.group, row.component): row for row in view.scores.select("internal_bias_summary")}
-    return [
-        {
-            "label": "All concepts" if group in ("", "all") else f"Tied to {view.label(group)}",
-            "scores": [
-                ({s: rows.get((group, f"{name}_{s}"), Row()) for s in ("min", "max", "mean", "standard_error")}, digits)
-                for name, digits in (("diffusion_bias", 3), ("bias_amplification", 2))
-            ],
-        }
-        for group in dict.fromkeys(group for group, _ in rows)
-    ]
-
-
-OTHER_AUDITS: Final = (
-    ("gender_gap", "HEIM", "|share − ½|", "0 at parity, ½ at most"),
-    ("mean_absolute_deviation", "DALL-Eval", "MAD", "0 when all groups are seen equally often"),
-    ("entropy_bias", "OpenBias", "1 − H/ln K", "0 when all groups are seen equally often, 1 when one is"),
-    ("distribution_bias", "Vice", "area", "K − 1 when all groups are seen equally often, smaller when one dominates"),
-    ("miss_rate", "Vice", "misses", "share of images nearer to a blank prompt than to their own text"),
-)
-
-
-def other_audits(view: LeaningView) -> dict[str, Any] | None:
-    """Gather what other audits would report of the same images; None where the run holds none of it."""
-    found = {name: view.scores.by_concept("other_audits", name) for name, *_ in OTHER_AUDITS}
-    concepts = [name for name in view.concepts if any(name in rows for rows in found.values())]
-    if not concepts:
-        return None
-    empty = [
-        (f"{tool}, {symbol}, of {name}", row.reason)
-        for score, tool, symbol, _ in OTHER_AUDITS
-        for name in concepts
-        if (row := found[score].get(name)) and not row.defined and row.reason
-    ]
-    return {"scores": OTHER_AUDITS, "found": found, "concepts": concepts, "missing": wording.reasons(empty)}
+    rows = [row for axis in view.axes for name in view.concepts for row in view.axis_rows(axis, name)]
+    return Summary(
+        verdicts="; ".join(counted),
+        title=f"Image part of MCAS along each axis: {', '.join(_axis_sign(view, axis) for axis in view.axes)}",
+        columns=("concept", *map(view.axis_label, view.axes), "verdict"),
+        rows=tuple(
+            (concept.name, *(cell(axis, concept.name) for axis in view.axes), view.verdict_words(concept.name))
+            for concept in view.ordered[:SHOWN]
+        ),
+        unmeasured=unmeasured(rows, "axis verdict"),
+    )
 
 
 class LeaningPage(Page[LeaningView]):
-    """The page of a pair of groups."""
+    """The page of a pair of groups, or of axes.
+
+    ``first_screen`` : (view) → what :func:`~clinometer.report.sections.masthead` shows besides the finding. ``summary``
+    : (view) → the run in a few lines. ``sections`` : those that such a suite has.
+    """
 
     view = LeaningView
     package = "clinometer.studies.leaning"
 
-    def finding(self, view: LeaningView) -> str:
-        """Word the finding in one sentence, by counting verdicts."""
-        counts = self.verdicts(view)[0].counts()
-        if counts.total() == counts["unmeasured"]:
-            return nothing_judged("concept", view.model, view.pictures.values())
-        asked = f"asked for {wording.count(counts.total(), 'concept')} without naming a group"
-        return leanings_in_words(counts, asked, view.model, (view.label_a, view.label_b))
-
-    def strongest(self, view: LeaningView) -> str:
-        """Name the concept that leans the most, with its interval."""
-        leaning = [concept for concept in view.ranked() if leans(view.pictures[concept.name])]
-        if not leaning:
-            return ""
-        concept = max(leaning, key=lambda concept: abs(view.pictures[concept.name].value))
-        row = view.pictures[concept.name]
-        label = view.label_a if row.value > 0 else view.label_b
-        images = wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b)
-        return (
-            f"The strongest of those that lean: {concept.prompt}, to {label}, image part "
-            f"{wording.estimate(row, view.digits)} ({wording.PART_SCALE}){f'; {images}' if images else ''}."
-        )
-
-    def meaning(self, view: LeaningView) -> str:
-        """Explain in one sentence what is said of a concept that leans."""
-        return leans_means(view.label_a, view.label_b)
-
-    def verdicts(self, view: LeaningView) -> tuple[Verdicts]:
-        """Judge the image part of every concept."""
-        suite = view.suite
-        signs = f"+ leans to {view.label_a}, {wording.MINUS} to {view.label_b}"
-        rows = [view.pictures.get(name) or without_estimate(concept=name) for name in view.concepts]
-        # a run that is drawn until decided draws more of its concepts alone
-        beside = "" if view.report.stopped_early else wording.IN_PROPORTION
-
-        def notes(row: Row) -> Sequence[str]:
-            return (
-                images_in_words(view, row),
-                *reservations(view, row),
-                qualification(row),
-                wording.note(row, beside=beside),
-            )
-
-        return (
-            Verdicts(
-                "concept", "image part", f"II + ITA, what the pictures lean: {signs}; {wording.PART_SCALE}", rows,
-                suite.label_of, beside=beside, digits=view.digits, reach=(-4, 4), notes=notes, is_ranked=True,
-                counted=lambda row: wording.counted_share(view.shares.get(row.concept), view.label_a, view.label_b),
-            ),
-        )  # fmt: skip
-
-    def lead(self, view: LeaningView) -> dict[str, Any]:
-        """Lead the page with the finding and a figure that names the concepts."""
-        return masthead(
-            view,
-            self.finding(view),
-            self.strongest(view),
-            meaning=self.meaning(view),
-            scale=scale_words(view),
-            marks=self.verdicts(view)[0].marks((view.label_a, view.label_b)),
-            figure=forest_figure(view),
-            caption=(
-                f"{_left_out(view)}Coloured by verdict; full lines are at one half and at 0. {_dashed(view)}"
-            ).strip(),
-        )
-
-    def verdict_lists(self, view: LeaningView) -> dict[str, Any]:
-        """List concepts by their verdicts, each with the bars of its parts and the count of its images."""
-        ends = [(row.value, row.low, row.high) for row in view.pictures.values()]
-        ends += [(row.value,) * 3 for row in view.texts.values()]
-        reach = max((abs(end) for each in ends for end in each if isfinite(end)), default=1.0) or 1.0
-        return {
-            "lists": self.verdicts(view)[0].lists((view.label_a, view.label_b), view.suite.margin),
-            "beside": self.verdicts(view)[0].beside,
-            "images": {name: images_in_words(view, row) for name, row in view.pictures.items()},
-            "shares": {
-                name: counted.share
-                for name, row in view.shares.items()
-                if (counted := wording.counted_share(row, view.label_a, view.label_b))
-            },
-            "bars": {name: _bars(view, row, 58 / reach) for name, row in view.pictures.items() if row.defined},
-            "apart": {name: "; ".join(filter(None, reservations(view, row))) for name, row in view.pictures.items()},
-            "qualification": {name: qualification(row) for name, row in view.pictures.items()},
-            "scale": wording.PART_SCALE,
-            "reach": reach,
-            "language": language_caution(view),
-        }
+    def __init__(
+        self,
+        first_screen: Callable[[LeaningView], dict[str, Any]],
+        summary: Callable[[LeaningView], Summary],
+        sections: Sequence[Section],
+        method_template: str = "method",
+    ) -> None:
+        self._first_screen, self._summary, self._sections = first_screen, summary, sections
+        self.method_template = method_template
 
     def own_sections(self) -> Sequence[Section]:
         """Return the sections of this study alone."""
-        return (
-            Section("verdicts", "Verdicts", self.verdict_lists, "verdicts"),
-            Section("categories", "MCAS: pictures and text together", categories, "categories"),
-            Section("stages", "The four components", stages, "stages"),
-            Section("inside", "From which step on it leans", way, "way"),
-            Section("internal", "Diffusion bias and amplification", internal_bias, "internal"),
-            Section("plane", "A third group", plane, "plane"),
-            Section("gallery", "The pictures", gallery, "gallery", "pictures"),
-            Section("reader", "Does the encoder read right?", reader, "reader", "sure"),
-            Section("planted", "Is the ruler straight?", planted, "planted", "sure"),
-            Section("wordings", "Does the wording matter?", wordings, "wordings", "sure"),
-            Section("ablation", "Which word carries it?", ablation, "ablation", "sure"),
-            Section("sensitivity", "Would another encoder say the same?", sensitivity, "sensitivity", "sure"),
-            Section(
-                "own-text",
-                "The model’s own text encoder",
-                own_text,
-                "own_text",
-                "numbers",
-            ),
-            Section("prior", "From text over the prior to the image", prior, "prior", "numbers"),
-            Section("other-audits", "What other audits would report", other_audits, "other_audits", "numbers"),
-        )
+        return self._sections
+
+    def finding(self, view: LeaningView) -> str:
+        """Word the finding in one sentence, by counting verdicts."""
+        kinds = {kind for axis in view.axes for kind in view.counts(axis)}
+        if kinds <= {"unmeasured"}:
+            rows = [row for name in view.concepts for axis in view.axes if (row := view.axis_row(axis, name))]
+            return nothing_judged("concept", view.model, rows)
+        asked = f"asked for {wording.count(len(view.concepts), 'concept')} without naming a group"
+        if view.is_pair:
+            return leanings_in_words(verdicts_along(view, "").counts(), asked, view.model, view.labels_of(view.group_a))
+        if kinds == {"few"}:
+            return f"{nothing_told({'few': 1})} whether {view.model} leans, {asked}."
+        return f"{wording.capitalised(asked)}, {view.model} {_axes_finding(view)}."
+
+    def strongest(self, view: LeaningView) -> str:
+        """Name the concept that leans most, with its intervals."""
+        leaning = [
+            (abs(row.value), concept)
+            for concept in view.ordered
+            for axis in view.axes
+            if view.sides(axis, concept.name) and (row := view.axis_row(axis, concept.name)) is not None
+        ]
+        if not leaning:
+            return ""
+        concept = max(leaning, key=lambda each: each[0])[1]
+        rows = {axis: view.axis_row(axis, concept.name) for axis in view.axes}
+        estimates = {axis: wording.estimate(row, view.digits) for axis, row in rows.items()}
+        if view.is_pair:
+            label = view.side_label(view.sides("", concept.name)[0])
+            images = wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b)
+            leans_to = f", to {label}, image part {estimates['']} ({PART_SCALE}){f'; {images}' if images else ''}"
+        else:
+            numbers = ", ".join(f"{view.axis_label(axis)} {estimate}" for axis, estimate in estimates.items())
+            leans_to = f" {view.verdict_words(concept.name)} ({numbers})"
+        return f"The strongest of those that lean: {concept.prompt}{leans_to}."
+
+    def meaning(self, view: LeaningView) -> str:
+        """Explain in one sentence what is said of a concept that leans."""
+        return leans_means(*view.labels_of(""))
+
+    def verdicts(self, view: LeaningView) -> Sequence[Verdicts]:
+        """Judge every concept along each axis, and on each interaction."""
+        by_axis = [verdicts_along(view, axis) for axis in view.axes]
+        return [*by_axis, *(_verdicts_together(view, component) for component in view.interactions)]
+
+    def lead(self, view: LeaningView) -> dict[str, Any]:
+        """Lead the page with the finding and the counted verdicts."""
+        texts = self.finding(view), self.strongest(view)
+        return masthead(view, *texts, meaning=self.meaning(view), **self._first_screen(view))
 
     def summarise(self, view: LeaningView) -> Summary:
-        """Summarise the verdicts, and what else was found or is to be wary of, a line each."""
-        found = (*onsets_in_words(view), *ablation_in_words(view), *filter(None, [language_caution(view)]))
-        return replace(self.verdicts(view)[0].summary(), found=found)
+        """Summarise the verdicts, and what else was found."""
+        return self._summary(view)
 
 
-PAGE: Final = LeaningPage()
+_GALLERY: Final = Section("gallery", "The pictures", gallery, "gallery", "pictures")
+
+PAGE: Final = LeaningPage(_pair_on_first_screen, _pair_summary, (
+    Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
+    Section("categories", "MCAS: pictures and text together", categories, "categories"),
+    Section("stages", "The four components", stages, "stages"),
+    Section("inside", "From which step on it leans", way, "way"),
+    Section("internal", "Diffusion bias and amplification", internal_bias, "internal"),
+    Section("plane", "A third group", plane, "plane"),
+    _GALLERY,
+    Section("reader", "Does the encoder read right?", reader, "reader", "sure"),
+    Section("planted", "Is the ruler straight?", planted, "planted", "sure"),
+    Section("wordings", "Does the wording matter?", wordings, "wordings", "sure"),
+    Section("ablation", "Which word carries it?", ablation, "ablation", "sure"),
+    Section("sensitivity", "Would another encoder say the same?", sensitivity, "sensitivity", "sure"),
+    Section("own-text", "The model’s own text encoder", own_text, "own_text", "numbers"),
+    Section("prior", "From text over the prior to the image", prior, "prior", "numbers"),
+    Section("other-audits", "What other audits would report", other_audits, "other_audits", "numbers"),
+))  # fmt: skip
+
+AXES_PAGE: Final = LeaningPage(
+    _axes_on_first_screen,
+    _axes_summary,
+    (
+        Section("verdicts", "Verdicts", lambda view: {}, "cells_verdicts"),
+        _GALLERY,
+        Section("reader", "Does the encoder read right?", reader_by_axis, "cells_reader", "sure"),
+        Section("planted", "Is the ruler straight?", planted_on_axes, "cells_planted", "sure"),
+    ),
+    method_template="cells_method",
+)

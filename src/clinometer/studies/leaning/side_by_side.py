@@ -1,9 +1,10 @@
-"""Leaning runs beside each other, as the papers show two models."""
+"""Leaning runs beside each other: a pair of groups as the papers show two models, axes as a table each."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import degrees, isfinite
 from typing import Any, Final
 
@@ -25,15 +26,16 @@ from clinometer.report.figures.marks import (
     span,
 )
 from clinometer.report.rows import Row, Scores
+from clinometer.report.wording import difference_words
 from clinometer.runs.several import Comparison
-from clinometer.studies.leaning.cells import TO_DECIDE
 from clinometer.studies.leaning.figures import finish_internal_axes, finish_lean_axis, points_of, scale_alpha
-from clinometer.studies.leaning.page import category_statistics, internal_summary
 from clinometer.studies.leaning.pictures import trace_figures
 from clinometer.studies.leaning.plane import plane_models_figure
 from clinometer.studies.leaning.scores.mitigated import WITHOUT_PARITY, WITHOUT_PARITY_PLACES
-from clinometer.studies.leaning.view import LeaningView
-from clinometer.suites import LeaningSuite
+from clinometer.studies.leaning.sections import category_statistics, internal_summary
+from clinometer.studies.leaning.view import LeaningView, axes_of, axis_component
+from clinometer.studies.study import in_shape
+from clinometer.suites import LeaningSuite, Suite
 
 RUNS: Final = ("first run", "second run")
 """What the rows of a comparison that are a run's own say of whose they are."""
@@ -305,16 +307,6 @@ def internal_models_figure(views: Mapping[str, LeaningView]) -> Figure | None:
         )
 
 
-PICTURES: Final = Quantity(
-    component="image_part",
-    symbol="image part",
-    unit="concept",
-    column="Δ image part",
-    to_decide=TO_DECIDE,
-    counted="concept",
-    positive="more to {a} than {first}",
-)
-
 OVERALL: Final = (
     ("internal_bias_summary", "diffusion_bias_mean"),
     ("internal_bias_summary", "bias_amplification_mean"),
@@ -322,59 +314,135 @@ OVERALL: Final = (
     ("category", "mean"),
     ("trace", "onset"),
 )
+TO_DECIDE: Final = f"images of the concept, {wording.IN_PROPORTION}"
+
+
+def _level_name(suite: Suite, row: Row) -> str:
+    """Name a concept and the level that a row is about."""
+    return f"{row.concept}: {suite.label_of(row.group)}"
+
+
+def _axis_quantity(suite: LeaningSuite, axis: str, levels: Mapping[str, str]) -> Quantity:
+    label, *others = levels.values()
+    symbol = f"image part by {suite.axis_label(axis)}" if axis else "image part"
+    quantity = Quantity(
+        axis_component(axis), symbol, "concept", "Δ image part", TO_DECIDE, "concept", "more to {a} than {first}",
+        a=label,
+    )  # fmt: skip
+    if len(others) == 1:
+        return quantity
+    return replace(quantity, a="the level named", family="concepts and levels", name=_level_name)
+
+
+def _axis_tables(views: Mapping[str, LeaningView]) -> list[dict[str, Any]]:
+    """Gather a table an axis: a row a concept (and level, of more than two), with the number and q of every run."""
+    first = next(iter(views.values()))
+
+    def cells(view: LeaningView, axis: str, level: str, concept: str) -> list[str]:
+        row = next((row for row in view.axis_rows(axis, concept) if row.group == level), None)
+        q = wording.bare_probability(row.q) if row is not None and row.defined else wording.MISSING
+        return [wording.estimate(row, view.digits), q]
+
+    tables = []
+    for axis, levels in first.axes.items():
+        level_a, *others = levels
+        has_sides = len(others) == 1
+        rows = [
+            {
+                "name": name if has_sides else f"{name}: {levels[level]}",
+                "cells": [cells(view, axis, level, name) for view in views.values()],
+            }
+            for name in first.concepts
+            for level in ([level_a] if has_sides else levels)
+        ]
+        positive = f"positive to {levels[level_a]}" if has_sides else "against the mean of all levels"
+        tables.append({"label": wording.capitalised(first.axis_label(axis)), "positive": positive, "rows": rows})
+    return tables
+
+
+def _pair_figures(views: Mapping[str, LeaningView]) -> dict[str, Any]:
+    """Gather figures and tables as the papers show two models."""
+    first = next(iter(views.values()))
+    summaries = by_label([{"model": model, **row} for model, view in views.items() for row in internal_summary(view)])
+    has_planes = first.third is not None
+    figures = [(first.category_label(name), category_models_figure(views, name)) for name in first.suite.categories]
+    statistics = [
+        {"model": model, "label": view.category_label(name), "sides": sides, "digits": view.digits,
+         "strongest": _strongest(view, name)}
+        for model, view in views.items()
+        for name, sides in category_statistics(view).items()
+    ]  # fmt: skip
+    mcas, internal = ("mcas", "mcas"), [("internal_bias", name) for name in _INTERNAL]
+    on_the_plane = [("xmcas", name) for name in ("angle", "distance")]
+    return {
+        "figures": [entry for entry in figures if entry[1] is not None],
+        "statistics": by_label(statistics),
+        "summary": summaries,
+        "internal": internal_models_figure(views),
+        "concepts": _concepts(views, (mcas, *internal), _mcas_cells),
+        "plane": plane_models_figure(views),
+        "ways": trace_figures(views),
+        "planes": _concepts(views, (mcas, *on_the_plane), _plane_cells) if has_planes else [],
+        "contents": [
+            *([("internal", "Inside")] if summaries else []),
+            *([("plane", "Plane")] if has_planes else []),
+            *([("ways", "Steps")] if all(view.scores.select("trace") for view in views.values()) else []),
+        ],
+    }
 
 
 class LeaningsCompared(RunsCompared[LeaningSuite]):
-    """Leanings of two models to one of a pair of groups."""
+    """Leanings of several runs to one of a pair of groups, or along axes, beside each other."""
 
     view = LeaningView
     bars = ("images", "words and encoders")
-    overall = OVERALL
-    by_concept = ("mcas", "image_part")
     tabled = (("trace", "onset"), ("trace", "half_way"))
 
+    def __init__(
+        self,
+        template: str,
+        *,
+        sums_up: bool,
+        overall: Sequence[tuple[str, str]] = (),
+        by_concept: tuple[str, str] | None = None,
+    ) -> None:
+        self.template, self.sums_up, self.overall, self.by_concept = template, sums_up, overall, by_concept
+
     def quantities(self, suite: LeaningSuite) -> Sequence[Quantity]:
-        """List what is compared."""
-        return (PICTURES,)
+        """List the image part along every axis, and every cell against the mean of all."""
+        along = [_axis_quantity(suite, axis, levels) for axis, levels in axes_of(suite).items()]
+        cells = [
+            Quantity(
+                f"cell:{name}", f"nearness to {suite.label_of(name)}", "concept", "difference", TO_DECIDE, "concept",
+                "nearer to {a} than in {first}, against the mean of all groups", a=suite.label_of(name),
+                family="concepts and groups", brief=False,
+            )
+            for name, group in suite.groups.items()
+            if group.cell
+        ]  # fmt: skip
+        return [*along, *cells]
 
     def label_a(self, suite: LeaningSuite) -> str:
-        """Return what a positive number leans to."""
-        return suite.label_of(suite.compared.a)
+        """Return what a positive number leans to; nothing along several axes, where each has its own."""
+        first, *others = axes_of(suite).values()
+        return "" if others else next(iter(first.values()))
 
     def side_by_side(self, views: Mapping[str, LeaningView], encoder: str) -> dict[str, Any]:
-        """Gather figures and tables of several leaning runs; all of them are of the encoder that the views hold."""
+        """Gather figures and tables of several runs; all of them are of the encoder that the views hold."""
         first = next(iter(views.values()))
-        summaries = by_label(
-            [{"model": model, **row} for model, view in views.items() for row in internal_summary(view)]
-        )
-        has_planes = first.third is not None
-        figures = [(first.category_label(name), category_models_figure(views, name)) for name in first.suite.categories]
-        statistics = [
-            {"model": model, "label": view.category_label(name), "sides": sides, "digits": view.digits,
-             "strongest": _strongest(view, name)}
-            for model, view in views.items()
-            for name, sides in category_statistics(view).items()
-        ]  # fmt: skip
-        return {
-            "margin": first.suite.margin,
-            "figures": [entry for entry in figures if entry[1] is not None],
-            "statistics": by_label(statistics),
-            "summary": summaries,
-            "internal": internal_models_figure(views),
-            "concepts": _concepts(
-                views, (("mcas", "mcas"), *(("internal_bias", name) for name in _INTERNAL)), _mcas_cells
-            ),
-            "plane": plane_models_figure(views),
-            "ways": trace_figures(views),
-            "planes": _concepts(views, (("mcas", "mcas"), ("xmcas", "angle"), ("xmcas", "distance")), _plane_cells)
-            if has_planes
-            else [],
-            "contents": [
-                *([("internal", "Inside")] if summaries else []),
-                *([("plane", "Plane")] if has_planes else []),
-                *([("ways", "Steps")] if all(view.scores.select("trace") for view in views.values()) else []),
-            ],
-        }
+        shown = _pair_figures(views) if first.is_pair else {"tables": _axis_tables(views)}
+        return {"margin": first.suite.margin, **shown}
+
+    def verdict(self, comparison: Comparison, labels: tuple[str, str]) -> str:
+        """Count verdicts on the concepts along each axis: magnitudes of several axes do not add up to one number."""
+        suite, scores = in_shape(comparison.first.suite, LeaningSuite), Scores.from_frame(comparison.scores)
+        parts = []
+        for axis in suite.axes or {}:
+            rows = scores.select("comparison", f"axis:{axis}")
+            counts = Counter(difference_words(row, labels, suite.label_of) for row in rows)
+            tally = ", ".join(f"{verdict}: {n}" for verdict, n in counts.most_common())
+            parts.append(f"by {suite.axis_label(axis)}, {tally}")
+        return f"{labels[1]} beside {labels[0]}, concepts counted {'; '.join(parts)}."
 
     def caution(self, comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]:
         """Warn where one run's pictures are shown to show less of what was asked; return the numbers too."""
@@ -407,3 +475,7 @@ class LeaningsCompared(RunsCompared[LeaningSuite]):
     def further(self, comparison: Comparison, labels: tuple[str, str]) -> Sequence[DifferenceTable]:
         """Tabulate what a mitigation did, and when leaning sets in."""
         return [*mitigation_tables(comparison, labels), *trace_tables(comparison, labels)]
+
+
+PAIR_COMPARED: Final = LeaningsCompared("comparison", sums_up=True, overall=OVERALL, by_concept=("mcas", "image_part"))
+AXES_COMPARED: Final = LeaningsCompared("cells_comparison", sums_up=False)

@@ -36,7 +36,6 @@ from clinometer.studies.leaning import (
     prior_rows,
     rows_when_stopped,
 )
-from clinometer.studies.leaning.cells import CELLS, CrossedCompared
 from clinometer.studies.leaning.compare import compare_leanings, split_rows
 from clinometer.studies.leaning.embeddings import (
     design_of_suite,
@@ -55,7 +54,7 @@ from clinometer.studies.leaning.embeddings import (
     traced_embeddings,
     with_missing,
 )
-from clinometer.studies.leaning.page import PAGE
+from clinometer.studies.leaning.page import AXES_PAGE, PAGE
 from clinometer.studies.leaning.pair_rows import (
     compare_fidelity,
     explain_untraced,
@@ -72,7 +71,7 @@ from clinometer.studies.leaning.scores.differences import compare_intersections
 from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld
 from clinometer.studies.leaning.scores.measuring import CountedPictures, pairs_counted_once, pictures_that_count
 from clinometer.studies.leaning.scores.tracing import trace_rows
-from clinometer.studies.leaning.side_by_side import LeaningsCompared
+from clinometer.studies.leaning.side_by_side import AXES_COMPARED, PAIR_COMPARED
 from clinometer.studies.study import (
     ComparedGroups,
     PartStage,
@@ -177,7 +176,7 @@ class PairOfGroups:
     suite: LeaningSuite
 
     page: ClassVar[Page[Any]] = PAGE
-    comparison: ClassVar[type[RunsCompared[LeaningSuite]]] = LeaningsCompared
+    comparison: ClassVar[RunsCompared[LeaningSuite]] = PAIR_COMPARED
     judged_components: ClassVar[Sequence[str]] = (IMAGE_PART,)
 
     @property
@@ -257,8 +256,8 @@ class CrossedAxes:
     suite: LeaningSuite
     axes: Mapping[str, CrossedAxis]
 
-    page: ClassVar[Page[Any]] = CELLS
-    comparison: ClassVar[type[RunsCompared[LeaningSuite]]] = CrossedCompared
+    page: ClassVar[Page[Any]] = AXES_PAGE
+    comparison: ClassVar[RunsCompared[LeaningSuite]] = AXES_COMPARED
 
     @property
     def judged_components(self) -> Sequence[str]:
@@ -338,7 +337,7 @@ class Leaning(Study[LeaningSuite]):
 
     def comparison(self, suite: LeaningSuite) -> RunsCompared[LeaningSuite]:
         """Return the page that compares leanings to one of a pair of groups, or along axes."""
-        return shape_of(suite).comparison()
+        return shape_of(suite).comparison
 
     def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
         """Score a pair of groups by the MCAS family, or the cells of axes; a ``pool`` measures the targets."""
