@@ -1,8 +1,8 @@
 """The database that people write to: SQLite in a file by default, or PostgreSQL by URL; its schema is Alembic's.
 
 An answer is on disk when its transaction ends. SQLite runs in WAL mode with ``synchronous=FULL``, so a commit is synced
-before it returns; PostgreSQL's default does the same. Answers that come at once share a commit. What an SQLite file
-lost since is said when it is opened: :mod:`clinometer.web.ratings.tables`.
+before it returns; PostgreSQL's default does the same. What an SQLite file lost since is said when it is opened:
+:mod:`clinometer.web.ratings.tables`. See decision 57 for what was measured.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ import shutil
 import sqlite3
 import threading
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from alembic import command
@@ -272,80 +270,13 @@ def writing(engine: Engine) -> Iterator[Session]:
     # SQLite has one writer at a time, and has the others ask again and again: here they wait for each other
     is_sqlite = engine.dialect.name == "sqlite"
     turn: AbstractContextManager[Any] = _WRITERS.setdefault(engine, threading.Lock()) if is_sqlite else nullcontext()
-    with _answering(engine), turn:
-        with Session(engine, expire_on_commit=False) as session, session.begin():
+    with _answering(engine):
+        with turn, Session(engine, expire_on_commit=False) as session, session.begin():
             yield session
             session.flush()
             changes = tables.changes_of(session.connection()) if place is not None else 0
-        if place is not None:
+        if place is not None:  # not within the turn: the next writer commits while this number is synced
             tables.acknowledge(place, changes)
-
-
-class GroupCommit:
-    """Writes of requests that come at once, in one transaction: a disk that syncs slowly then bounds no one's wait.
-
-    Whoever gets the lock does the work of all who wait for it, each within a savepoint, and commits once. PostgreSQL
-    writes at once and groups commits itself, so there each work is a transaction.
-    """
-
-    MOST: Final = 64
-    """Works of a transaction."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._is_needed = engine.dialect.name == "sqlite"
-        self._leads = threading.Lock()
-        self._waiting: deque[_Work[Any]] = deque()
-
-    def write(self, work: Callable[[Session], Output]) -> Output:
-        """Run a transaction and return its result once it is on disk; roll back all of it if it raises."""
-        if not self._is_needed:
-            with writing(self._engine) as session:
-                return work(session)
-        own = _Work(work)
-        self._waiting.append(own)
-        while not own.is_over:
-            with self._leads:
-                if not own.is_over:
-                    self._do_together()
-        return own.outcome()
-
-    def _do_together(self) -> None:
-        works = [self._waiting.popleft() for _ in range(min(len(self._waiting), self.MOST))]
-        try:
-            with writing(self._engine) as session:
-                for work in works:
-                    work.do(session)
-        except Exception as error:  # nothing of any is on disk, and each is told so
-            for work in works:
-                work.error = error
-        finally:
-            for work in works:
-                work.is_over = True
-
-
-@dataclass
-class _Work(Generic[Output]):
-    """What one request writes, and what became of it."""
-
-    work: Callable[[Session], Output]
-    output: Output | None = None
-    error: Exception | None = None
-    is_over: bool = False
-
-    def do(self, session: Session) -> None:
-        """Run it in a transaction, rolled back if it raises."""
-        try:
-            with session.begin_nested():
-                self.output = self.work(session)
-        except Exception as error:
-            self.error = error
-
-    def outcome(self) -> Output:
-        """Return what it returned; raises what it raised."""
-        if self.error is not None:
-            raise self.error
-        return cast("Output", self.output)
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from clinometer.report.view import View
 from clinometer.runs import Run
 from clinometer.runs.browse import Stored, stored_in
 from clinometer.studies import rated_of
-from clinometer.web.database import GroupCommit, Output, database_url, is_kept, open_database, reading
+from clinometer.web.database import Output, database_url, is_kept, open_database, reading, writing
 from clinometer.web.pages import Identifier, render
 from clinometer.web.pictures import Album
 from clinometer.web.ratings.tables import Answer, Item, Rater, Turn
@@ -80,13 +80,8 @@ class Room:
 
     def write(self, work: Callable[[Session], Output]) -> Output:
         """Return what some work on the database returns, once it is on disk."""
-        return self._commits.write(work)
-
-    @cached_property
-    def _commits(self) -> GroupCommit:
-        engine = self.engine
-        with self._lock:
-            return GroupCommit(engine)
+        with writing(self.engine) as session:
+            return work(session)
 
     def samples_of(self, item: Item) -> list[str]:
         """Return the samples that an item shows: one, two to compare, or those of a concept that are shown at once."""
