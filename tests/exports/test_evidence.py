@@ -12,8 +12,8 @@ import clinometer as cm
 from clinometer.api import verify_run
 from clinometer.errors import Code, InvalidInputError, RunCorruptError, UncheckedRunWarning
 from clinometer.exports.evidence import HASHED
-from clinometer.report.inputs import report_input
 from clinometer.studies import study_of
+from clinometer.studies.reporting import report_input
 from tests import quick
 from tests.old_runs import as_of_format_1
 from tests.raising import raises

@@ -10,10 +10,10 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import Code, InvalidInputError, RunError
-from clinometer.exports import paper
 from clinometer.exports.latex import latex
 from clinometer.exports.paper import metric_latex
 from clinometer.report.figures import Ink
+from clinometer.studies import reporting
 from tests import quick
 from tests.latex import CLASSES, complaints
 from tests.raising import raises
@@ -175,12 +175,12 @@ def test_names_of_a_forged_run_are_text_in_every_file(forged, tmp_path):
 def test_methods_escape_what_a_run_names(forged, tmp_path, monkeypatch):
     text = EVIL[5] + EVIL[7] + EVIL[8]
     card = forged.model_card | {"name": text, "family": text, "settings": {text: text}}
-    given = paper.report_input
+    given = reporting.report_input
 
     def changed(run):
         return dataclasses.replace(given(run), model_card=card)
 
-    monkeypatch.setattr(paper, "report_input", changed)
+    monkeypatch.setattr(reporting, "report_input", changed)
     cm.export(forged, tmp_path, board=None)
     said = (tmp_path / "methods.md").read_text("utf-8")
     assert "<img" not in said

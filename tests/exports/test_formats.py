@@ -17,9 +17,9 @@ from clinometer.cli.app import app
 from clinometer.errors import Code, InvalidInputError, RunCorruptError, SuiteError, UncheckedRunWarning
 from clinometer.exports.eval_results import tasks_of
 from clinometer.exports.registry import FORMATS
-from clinometer.report.inputs import report_input
 from clinometer.report.wording import not_measured, too_few
 from clinometer.studies import study_of
+from clinometer.studies.reporting import report_input
 from clinometer.suites import suite_from_mapping
 from tests import quick
 from tests.docs.pages import ROOT

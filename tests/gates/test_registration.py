@@ -17,11 +17,11 @@ from clinometer.cli.app import app
 from clinometer.errors import Code, InvalidInputError, ModelError, RunMismatchError, RunStorageError
 from clinometer.gates.registration import MOST_BYTES, Journal, read_registration, with_registration
 from clinometer.pipeline.request import ask
-from clinometer.report.inputs import report_input
 from clinometer.report.sections import facts
 from clinometer.runs.departures import registration_changes, registration_in_words
 from clinometer.runs.record import checksum_of
 from clinometer.studies import study_of
+from clinometer.studies.reporting import report_input
 from tests import quick
 from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite

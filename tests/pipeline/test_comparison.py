@@ -24,8 +24,8 @@ from clinometer.pipeline.comparison_page import (
     pairing_in_words,
     side_by_side,
 )
-from clinometer.report.inputs import report_input
 from clinometer.runs.several import shared_encoders
+from clinometer.studies.reporting import report_input
 from clinometer.suites import suite_from_mapping
 from tests import quick
 from tests.docs.pages import ROOT

@@ -22,8 +22,8 @@ from clinometer.pipeline.comparison_page import (
     write_comparison,
 )
 from clinometer.report.differences import compared, run_names
-from clinometer.report.inputs import report_input
 from clinometer.studies.refusals.scoring import refusal_table
+from clinometer.studies.reporting import report_input
 from tests import quick
 from tests.raising import raises
 from tests.report.browsing import CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE

@@ -28,11 +28,11 @@ from clinometer.models.images import image_sha256
 from clinometer.models.readers import ReadingStopped
 from clinometer.models.readers.encoders import EncoderReader
 from clinometer.readings.known import answered_questions, vectors_of_some
-from clinometer.report.inputs import report_input
 from clinometer.report.readers import reader_lines
 from clinometer.runs.browse import Reader, piece_of
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.view import LeaningView
+from clinometer.studies.reporting import report_input
 from tests import quick
 from tests.pipeline.engine_toys import Glance
 from tests.raising import raises

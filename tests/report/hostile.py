@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from clinometer.pipeline.results import render_html
-from clinometer.report import Curve, ReportInput
+from clinometer.report import ReportInput
 from clinometer.suites import suite_from_mapping
 from tests.report.synthetic import report_input
 
@@ -66,7 +66,6 @@ def hostile_input(text: str) -> ReportInput:
         settings={text: text, "seed": text, "created": text},
         scores=scores,
         samples=report.samples.assign(status="refused", reason=text),
-        curve=Curve(reason=text, method=text),
     )
 
 

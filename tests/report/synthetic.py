@@ -18,7 +18,7 @@ import pandas as pd
 from PIL import Image, ImageDraw
 
 from clinometer.metrics.mcas import COMPONENTS
-from clinometer.report import Curve, ReportInput
+from clinometer.report import ReportInput
 from clinometer.suites import Suite, load_suite, suite_from_mapping
 
 ENCODERS = ("reference/clip", "ViT-B-32/openai")
@@ -46,7 +46,7 @@ def report_input(**changes: Any) -> ReportInput:
         "samples": samples(suite),
         "image": picture,
         "planted": planted,
-        "curve": curve(scores),
+        "curves": curves(scores),
     }
     return ReportInput(**(fields | changes))
 
@@ -278,12 +278,12 @@ def picture(identifier: str) -> bytes | None:
     return buffer.getvalue()
 
 
-def curve(scores: pd.DataFrame) -> Curve:
+def curves(scores: pd.DataFrame) -> pd.DataFrame:
     """A smooth rising line over the range of δ."""
     delta = scores[scores.component == "diffusion_bias"].value
     x = np.linspace(float(delta.min()), float(delta.max()), 40)
     y = 2.2 + 30 * x**1.4
-    return Curve(x=list(x), y=list(y), low=list(y * 0.6), high=list(y * 1.5), left_out=(), method="")
+    return pd.DataFrame({"curve": "delta_alpha", "x": x, "y": y, "low": y * 0.6, "high": y * 1.5})
 
 
 def model_card() -> dict[str, Any]:

@@ -14,8 +14,8 @@ import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError
 from clinometer.exports import board
-from clinometer.report.inputs import report_input
 from clinometer.studies import study_of
+from clinometer.studies.reporting import report_input
 from tests.raising import raises
 from tests.report.browsing import CHROMIUM
 from tests.report.hostile import HOSTILE, hostile_input

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from clinometer.pipeline.results import render_html
-from clinometer.report import Curve, ReportInput, wording
+from clinometer.report import ReportInput, wording
 from clinometer.report.gallery import all_there
 from clinometer.report.sections import image_counts
 from clinometer.studies.leaning import figures
@@ -185,8 +185,8 @@ def test_an_image_that_cannot_be_read_is_shown_as_such():
 
 
 def test_no_curve():
-    page = with_only(small_input(curve=Curve(reason="too few stable points for a curve")), "internal")
-    assert "too few stable points" in section(page, "internal")
+    page = with_only(small_input(curves=pd.DataFrame({"curve": [], "x": []})), "internal")
+    assert "too few points for a curve" in section(page, "internal")
     assert "LOESS curve" not in section(page, "internal")
 
 

@@ -23,7 +23,6 @@ from clinometer.exports.board import next_steps
 from clinometer.metrics import bias_amplification, diffusion_bias
 from clinometer.metrics.verdict import LEANING, Verdict
 from clinometer.report import wording
-from clinometer.report.inputs import _reservations
 from clinometer.report.rows import Row, Scores
 from clinometer.report.sections import how_sure
 from clinometer.report.verdicts import Verdicts
@@ -35,6 +34,7 @@ from clinometer.studies.editing.design import _AverageFaces
 from clinometer.studies.leaning.page import PAGE, reservations, scale_words
 from clinometer.studies.leaning.pictures import onsets_in_words
 from clinometer.studies.leaning.view import LeaningView
+from clinometer.studies.notices import _reservations
 from tests.report.page import with_only
 from tests.report.synthetic import small_input
 from tests.studies.leaning.studies import GROUPS, design, embeddings, study
@@ -261,7 +261,7 @@ def test_pictures_that_are_like_neither_group_are_told_at_their_concept() -> Non
     between = Row(metric="share", component="between", concept=name, encoder="mean", value=0.85, n_target=20,
                   flag="some lie between")  # fmt: skip
     view = replace(view, scores=Scores((*view.scores.rows, between)))
-    assert not list(_reservations(view.scores))
+    assert not list(_reservations(view.suite, view.scores))
     said = "; ".join(filter(None, reservations(view, view.pictures[name])))
     a, b = view.label_a, view.label_b
     assert said.endswith(

@@ -30,8 +30,8 @@ from clinometer.ratings.store import (
     ratings_of,
     remove_ratings,
 )
-from clinometer.report.inputs import report_input
 from clinometer.studies import rated_of
+from clinometer.studies.reporting import report_input
 from tests import quick, toy_editing
 from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite

@@ -7,8 +7,8 @@ from clinometer_example.brightness.study import part_name
 
 import clinometer as cm
 from clinometer.models.protocols import Card
-from clinometer.report.inputs import report_input
 from clinometer.studies import study_names
+from clinometer.studies.reporting import report_input
 from clinometer.suites import load_suite
 from tests import quick
 from tests.example import register_example

@@ -168,11 +168,11 @@ class LiveProgress:
 
 def print_summary(run: Run) -> None:
     """Print the verdicts in short, and where the report is."""
-    from clinometer.report.inputs import pictures_in_words
     from clinometer.report.readers import reader_lines
     from clinometer.report.standard import standard_lines
     from clinometer.report.view import View
     from clinometer.studies import study_of
+    from clinometer.studies.notices import pictures_in_words
 
     console = Console()
     for line in pictures_in_words(run):

@@ -24,12 +24,12 @@ from clinometer.pipeline.comparison_page import (
     pairing_in_words,
 )
 from clinometer.report.differences import pair_names
-from clinometer.report.inputs import pictures_in_words
 from clinometer.runs import Run
 from clinometer.runs.departures import recorded_departures
 from clinometer.runs.several import Comparison
 from clinometer.runs.verification import lost_images
 from clinometer.studies import study_of
+from clinometer.studies.notices import pictures_in_words
 from clinometer.studies.planning import Plan
 from clinometer.sweeps.sweep import Sweep
 

@@ -29,7 +29,6 @@ from clinometer.gates.policy import policy_from_mapping
 from clinometer.gates.telling import Gate, Outcome, RuleOutcome
 from clinometer.models.signing import model_digest
 from clinometer.report import wording
-from clinometer.report.inputs import report_input
 from clinometer.report.page import Page
 from clinometer.report.rows import Row
 from clinometer.report.verdicts import Verdicts
@@ -38,7 +37,7 @@ from clinometer.runs import Directory, Run
 from clinometer.runs.departures import registration_in_words
 from clinometer.runs.files import MOST_JSON
 from clinometer.runs.record import package_versions
-from clinometer.studies import study_of
+from clinometer.studies.reporting import page_and_view
 
 OSCAL: Final = "1.1.3"
 NAMESPACE: Final = "urn:clinometer:evidence:1"
@@ -115,8 +114,7 @@ def _hashed(run: Run) -> dict[str, str]:
 
 def _record(run: Run, gate: Gate | None) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Make the table of clauses and the record of a run."""
-    page = study_of(run.suite).page(run.suite)
-    view = page.view.of(report_input(run))
+    page, view = page_and_view(run)
     said = _facts(run, page.verdicts(view), gate)
     listed = yaml.safe_load((resources.files("clinometer.exports") / "clauses.yaml").read_text("utf-8"))
     as_of, clauses = str(listed["as_of"]), listed["clauses"]

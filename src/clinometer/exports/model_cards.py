@@ -15,13 +15,13 @@ from clinometer.models.images import MAX_PIXELS
 from clinometer.models.openai import OPENAI
 from clinometer.pipeline.audits import REFERENCE_PORTRAITS
 from clinometer.pipeline.request import OF_SUITE
-from clinometer.report.inputs import report_input
 from clinometer.report.model_card import CardInput, eval_results, merged, section_of
 from clinometer.report.rows import Row
 from clinometer.report.verdicts import Verdicts
 from clinometer.runs import Directory, Run
 from clinometer.runs.record import COUNTED
 from clinometer.studies import study_of
+from clinometer.studies.reporting import report_input
 from clinometer.suites import load_suite, suite_names
 
 _OPTIONS: Final = {

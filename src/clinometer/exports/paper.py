@@ -20,7 +20,6 @@ from clinometer.exports.latex import ESCAPES, QUOTED_BRACKET, latex, latex_figur
 from clinometer.report import wording
 from clinometer.report.figures import Figure, figures_in, painted, pdf_file, svg_file
 from clinometer.report.html import environment, light_inks, shown
-from clinometer.report.inputs import report_input
 from clinometer.report.model_card.content import escaped as markdown_text
 from clinometer.report.model_card.content import one_line
 from clinometer.report.page import Page, Section
@@ -29,7 +28,7 @@ from clinometer.report.sections import flat
 from clinometer.report.verdicts import Verdicts
 from clinometer.report.view import View
 from clinometer.runs import Directory, Run
-from clinometer.studies import study_of
+from clinometer.studies.reporting import page_and_view
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -58,9 +57,7 @@ def export_run(run: Run, out: str | os.PathLike[str], board: Paper | None = "a4"
     if place.place == run.directory.place:
         raise InvalidInputError.conflict(f"{place.shown}: this is the run itself; give another folder")
     place.require_place()
-    report = report_input(run)
-    page = study_of(run.suite).page(run.suite)
-    view = page.view.of(report)
+    page, view = page_and_view(run)
     inks = light_inks()
     figures = _named_figures(page, view)
     captioned = [(name, figure, f"{figure.title.rstrip('.')}.") for name, figure in figures.items()]
@@ -107,8 +104,7 @@ class Figures:
     """
 
     def __init__(self, run: Run) -> None:
-        self._page = study_of(run.suite).page(run.suite)
-        self._view = self._page.view.of(report_input(run))
+        self._page, self._view = page_and_view(run)
 
     def leaning(self) -> Canvas:
         """Draw how far each concept, or test, leans: the figure at the head of the report."""

@@ -14,8 +14,7 @@ from typing import Any, Final
 from clinometer.api import Run, audit, gate
 from clinometer.errors import ClinometerError, InvalidInputError
 from clinometer.report.gallery import foremost_pictures
-from clinometer.report.inputs import report_input
-from clinometer.studies import study_of
+from clinometer.studies.reporting import page_and_view
 
 PICTURES: Final = 8
 """Images that a row shows."""
@@ -61,8 +60,7 @@ OWN_KEYS: Final = ("basePath", "pythonExecutable", "workers", "timeout")
 def _foremost(place: str, checksum: str) -> dict[str, dict[str, Any]]:
     """Return what is shown of each concept of a run, as its scores are by ``checksum``."""
     run = Run(place)
-    page = study_of(run.suite).page(run.suite)
-    view = page.view.of(report_input(run))
+    page, view = page_and_view(run)
     strips = foremost_pictures(view, page.verdicts(view), len(view.album.owned), PICTURES)
     return {
         strip["name"]: {

@@ -38,12 +38,12 @@ from clinometer.report import wording
 from clinometer.report.figures import Figure, figures_in, pdf_file, renamed, svg_file
 from clinometer.report.figures.marks import rows_figure
 from clinometer.report.html import asset, environment, light_inks, page_style, style_and_script
-from clinometer.report.inputs import report_input
 from clinometer.report.rows import Scores
 from clinometer.report.view import View
 from clinometer.runs import Directory, Run
 from clinometer.runs.departures import Departure, departures
 from clinometer.studies import study_of
+from clinometer.studies.reporting import page_and_view
 from clinometer.suites import load_suite
 
 REHEARSAL = "A rehearsal: other words, another model. It shows the whole way, and says nothing of the paper’s numbers."
@@ -62,7 +62,8 @@ class FinishedRun:
     @cached_property
     def view(self) -> View:
         """The run as its report shows it."""
-        return study_of(self.run.suite).page(self.run.suite).view.of(report_input(self.run))
+        view: View = page_and_view(self.run)[1]
+        return view
 
     def figures(self, part: Drawing) -> Iterator[tuple[Figure, Sequence[Mapping[str, str]]]]:
         """Yield the figures of a section of the run's report, those that it has, each with the key of its lines."""

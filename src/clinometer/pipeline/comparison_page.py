@@ -24,14 +24,16 @@ from clinometer.report.differences import (
 from clinometer.report.figures.marks import COLOURS, SHAPE_CHARACTERS, SHAPES
 from clinometer.report.gallery import beside_each_other
 from clinometer.report.html import asset, environment, notebook_html, page_style, style_and_script
-from clinometer.report.inputs import Curve, ReportInput, repeats_in_words, report_input
+from clinometer.report.inputs import ReportInput
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.verdicts import digits_of
 from clinometer.report.wording import decided, difference_words, needed, not_measured, reason_words, too_few
 from clinometer.runs.several import Comparison, PooledRun, shared_encoders
 from clinometer.runs.storage import Directory
 from clinometer.studies import study_of
+from clinometer.studies.notices import repeats_in_words
 from clinometer.studies.refusals.scoring import refusal_table, refusals_in_words
+from clinometer.studies.reporting import report_input
 from clinometer.suites import Suite
 
 MOST_NAMED: Final = 5
@@ -318,7 +320,7 @@ def side_by_side(
         views[name] = shown_as.view.of(report)
         if shown_as.averaged and encoder != MEAN:  # its rows as if it were the only one, without curves of the average
             rows = [replace(row, encoder=MEAN) for row in views[name].scores if row.encoder == encoder]
-            alone = replace(report, curves=None, curve=Curve(reason="curves are of the average"))
+            alone = replace(report, curves=None)
             views[name] = shown_as.view(alone, Scores(rows))
     context = {
         "study": study.key,

@@ -20,7 +20,7 @@ from clinometer.readings.fit import withhold_unfit
 from clinometer.readings.scores import rows_of_readers
 from clinometer.report import wording
 from clinometer.report.html import notebook_html, render_page
-from clinometer.report.inputs import ReportInput, report_input
+from clinometer.report.inputs import ReportInput
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.progress import Progress
 from clinometer.runs.run import Run
@@ -36,6 +36,7 @@ from clinometer.runs.verification import (
 )
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import with_refusals, with_repeats
+from clinometer.studies.reporting import report_input
 from clinometer.studies.study import Pool, Scored
 from clinometer.suites import Suite
 

@@ -1,6 +1,6 @@
 """The toolkit of pages: rows, words, marks, tables, galleries, and how they become one HTML file. Knows no study."""
 
 from clinometer.report.html import render_page
-from clinometer.report.inputs import Curve, ReportInput
+from clinometer.report.inputs import ReportInput
 
-__all__ = ["Curve", "ReportInput", "render_page"]
+__all__ = ["ReportInput", "render_page"]

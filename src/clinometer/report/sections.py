@@ -397,7 +397,7 @@ def _preferred_figure(view: View, rows: Sequence[Row], name: str) -> Figure | No
 _MISSING: Final = "are missing (refused or of one colour)"
 
 
-def refusal_words(view: PairView) -> str:
+def refusal_words(view: PairView[Any]) -> str:
     """Word the difference between the rates of the suite's two groups, the one that lost more named first.
 
     It says "more often" where interval and p both do. Empty where no picture was refused.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, cast
 
 from clinometer.report.album import Album
 from clinometer.report.inputs import ReportInput
 from clinometer.report.rows import MEAN, METRICS_OF_THE_MODEL, READING_METRIC, Scores
+from clinometer.suites.base import AnySuite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +71,16 @@ class View:
         return [encoder for encoder in dict.fromkeys(found) if encoder not in (MEAN, "")]
 
 
-class PairView(View, ABC):
+class StudyView(View, Generic[AnySuite]):
+    """What the page of a study has, whose suites have a shape of their own."""
+
+    @property
+    def suite(self) -> AnySuite:
+        """The suite in the shape that the study has."""
+        return cast("AnySuite", self.report.suite)
+
+
+class PairView(StudyView[AnySuite], ABC):
     """A run of a study that compares two groups, or two attributes."""
 
     @abstractmethod

@@ -22,6 +22,7 @@ from clinometer.models.protocols import Generator
 from clinometer.ratings.store import Rated
 from clinometer.report.differences import RunsCompared
 from clinometer.report.page import Page
+from clinometer.report.rows import Row
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.run import Run
@@ -258,6 +259,14 @@ class Study(ABC, Generic[AnySuite]):
         ``rows`` : with columns ``low`` and ``high``, the interval that is held to the ``limits``.
         """
         return [Source.NONE] * len(rows)
+
+    def counts_images(self, row: Row) -> bool:
+        """Return whether a row counts all images of its concept, those that repeat others included."""
+        return False
+
+    def restates(self, row: Row) -> bool:
+        """Return whether the verdict of a row only repeats what that of another row says."""
+        return False
 
     def reading_words(self, suite: AnySuite) -> Mapping[str, Sequence[str]]:
         """Return the words by which an encoder reads single images, by group; none where no groups are compared so."""

@@ -20,14 +20,13 @@ from clinometer._csv import csv_text
 from clinometer.pipeline.comparison_page import comparison_html
 from clinometer.report.differences import pair_names
 from clinometer.report.gallery import foremost_pictures
-from clinometer.report.inputs import report_input
 from clinometer.report.rows import Row, Scores
 from clinometer.report.verdicts import Verdicts
 from clinometer.report.view import View
 from clinometer.runs import Run
 from clinometer.runs.several import Comparison
 from clinometer.runs.verification import REPORT
-from clinometer.studies import study_of
+from clinometer.studies.reporting import page_and_view
 from clinometer.sweeps.sweep import Sweep
 from clinometer.tracking.clients import Step, TrackedRun
 
@@ -90,8 +89,7 @@ def _config_of(run: Run) -> dict[str, str | int | float]:
 
 
 def _step_of(run: Run, number: int) -> Step:
-    page = study_of(run.suite).page(run.suite)
-    view = page.view.of(report_input(run))
+    page, view = page_and_view(run)
     verdicts = page.told(view).verdicts
     report = run.directory.read_bytes(REPORT) if run.directory.exists(REPORT) else None
     files = {"scores.csv": csv_text(run.scores).encode("utf-8", "backslashreplace")}
@@ -113,8 +111,8 @@ def numbers_of(run: Run) -> dict[str, float]:
     RunError
         The run is not scored, or is damaged.
     """
-    page = study_of(run.suite).page(run.suite)
-    return _numbers_of(run, page.told(page.view.of(report_input(run))).verdicts)
+    page, view = page_and_view(run)
+    return _numbers_of(run, page.verdicts(view))
 
 
 def _numbers_of(run: Run, verdicts: Iterable[Verdicts]) -> dict[str, float]:

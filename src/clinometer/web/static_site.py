@@ -22,7 +22,7 @@ from markupsafe import Markup
 from clinometer.errors import InvalidInputError, RunStorageError
 from clinometer.pipeline.results import render_html
 from clinometer.report.html import asset, page_style, policy
-from clinometer.report.inputs import report_input
+from clinometer.studies.reporting import report_input
 from clinometer.web import pages
 from clinometer.web.explorer import Column, ExplorerPage, ExplorerQuery, OwnerSection, viewed
 from clinometer.web.pictures import Album

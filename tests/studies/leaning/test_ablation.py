@@ -9,9 +9,9 @@ import pytest
 
 from clinometer.errors import Code, InvalidInputError, SuiteError
 from clinometer.metrics.records import ABLATION
-from clinometer.report.inputs import report_input
 from clinometer.studies.leaning.embeddings import design_of_suite, embeddings_of_ablations
 from clinometer.studies.leaning.scores.ablation import LeftOutWord, ablation_rows
+from clinometer.studies.reporting import report_input
 from clinometer.suites import suite_from_mapping
 from tests import quick
 from tests.raising import raises

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pandas as pd
 
-from clinometer.report.inputs import _curve
 from clinometer.studies.leaning.figures import internal_bias_figure
 from clinometer.studies.leaning.study import _curves
 from clinometer.studies.leaning.view import LeaningView
@@ -45,8 +44,12 @@ def test_where_every_alpha_is_unstable_no_curve_is_drawn():
     alphas = (whole.scores.metric == "internal_bias") & (whole.scores.component == "bias_amplification")
     scores = whole.scores.assign(flag=whole.scores.flag.mask(alphas, "unstable"))
     curves = pd.DataFrame({"curve": "delta_alpha", "x": [0.0, 1.0], "y": [1.0, 2.0], "low": 0.5, "high": 2.5})
-    assert _curve(curves, scores).reason == "no curve: α is unstable for every concept"
-    assert len(_curve(curves, whole.scores.assign(flag="")).x) == 2
+    assert (
+        LeaningView.of(replace(whole, scores=scores, curves=curves)).curve.reason
+        == "no curve: α is unstable for every concept"
+    )
+    stable = replace(whole, scores=whole.scores.assign(flag=""), curves=curves)
+    assert len(LeaningView.of(stable).curve.x) == 2
     assert not len(_curves(scores))
     assert len(_curves(whole.scores.assign(flag="")))
 

@@ -10,8 +10,8 @@ import clinometer as cm
 from clinometer.errors import Code, ImportManifestError, InvalidInputError
 from clinometer.metrics.verdict import FIXED_ONLY
 from clinometer.pipeline.results import render_html
-from clinometer.report.inputs import report_input
 from clinometer.studies import study_of
+from clinometer.studies.reporting import report_input
 from tests import quick
 from tests.raising import raises
 from tests.studies.steerability.toy import Steered, eye_reader, steerable, write_labels

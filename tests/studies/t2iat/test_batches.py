@@ -9,8 +9,8 @@ from clinometer.metrics.records import BATCHES_KNOWN
 from clinometer.metrics.t2iat.draws import bilinear_mean
 from clinometer.metrics.t2iat.sets import prompt_set
 from clinometer.metrics.verdict import Verdict
-from clinometer.report.inputs import batches_in_words
 from clinometer.report.rows import Scores
+from clinometer.studies.notices import batches_in_words
 from clinometer.studies.t2iat import t2iat_study
 from clinometer.studies.t2iat.scores.stimuli import stimulus_cosines
 from tests import quick

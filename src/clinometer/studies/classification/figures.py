@@ -23,7 +23,7 @@ from clinometer.report.figures.marks import (
     span,
 )
 from clinometer.report.rows import Row
-from clinometer.report.view import View
+from clinometer.report.view import StudyView
 from clinometer.report.wording import verdict_group_of
 from clinometer.suites import ClassificationSuite
 
@@ -205,16 +205,10 @@ DENOISER = "denoiser"
 """What rows say in place of an encoder: the numbers are read from the model's own errors."""
 
 
-class ClassificationView(View):
+class ClassificationView(StudyView[ClassificationSuite]):
     """Rows by component at the largest number of noise samples, and the suite's names."""
 
     unit = "portraits"
-
-    @property
-    def suite(self) -> ClassificationSuite:
-        """The suite in the shape that the study has."""
-        assert isinstance(self.report.suite, ClassificationSuite)
-        return self.report.suite
 
     @property
     def label_a(self) -> str:

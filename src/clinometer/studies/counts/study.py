@@ -20,7 +20,7 @@ from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row, Scores, scores_table
 from clinometer.report.sections import masthead, nothing_judged, nothing_told, rest_in_words
 from clinometer.report.verdicts import MOST_LISTED, Verdicts
-from clinometer.report.view import View
+from clinometer.report.view import StudyView
 from clinometer.runs.run import Run
 from clinometer.runs.several import Comparison
 from clinometer.studies.counts.scores import BY_SETTING, EXCESS, SHARE, SLOPE, Counts, compared_counts, counts_rows
@@ -59,14 +59,8 @@ def _rows(counts: Counts, suite: CountsSuite) -> Iterator[Score]:
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-class CountsView(View):
+class CountsView(StudyView[CountsSuite]):
     """A run of counts, its rows by what they are of."""
-
-    @property
-    def suite(self) -> CountsSuite:
-        """The suite in the shape that the study has."""
-        assert isinstance(self.report.suite, CountsSuite)
-        return self.report.suite
 
     def rows(self, component: str, metric: str = SHARE, /, **equal: str) -> list[Row]:
         """Select rows of a component, in the order of the table; no encoder made them."""

@@ -17,7 +17,7 @@ from clinometer.report.figures.marks import (
     span,
 )
 from clinometer.report.rows import Row
-from clinometer.report.view import View
+from clinometer.report.view import StudyView
 from clinometer.studies.editing.scores import PIXELS
 from clinometer.suites import EditingSuite
 
@@ -26,16 +26,10 @@ CELL = 64
 LABEL = 190
 
 
-class EditingView(View):
+class EditingView(StudyView[EditingSuite]):
     """The run of an editing study."""
 
     unit = "portraits"
-
-    @property
-    def suite(self) -> EditingSuite:
-        """The suite in the shape that the study has."""
-        assert isinstance(self.report.suite, EditingSuite)
-        return self.report.suite
 
     @property
     def label_a(self) -> str:

@@ -21,10 +21,9 @@ from clinometer.report.figures.marks import (
     place,
     span,
 )
-from clinometer.report.inputs import Curve
 from clinometer.report.rows import Row
 from clinometer.report.wording import verdict_group_of
-from clinometer.studies.leaning.view import Concept, LeaningView
+from clinometer.studies.leaning.view import Concept, Curve, LeaningView
 
 MOST_ROWS: Final = 32
 """Concepts that the first figure names; those beyond are in the list of verdicts."""
@@ -293,8 +292,7 @@ def internal_bias_figure(view: LeaningView) -> Figure | None:
         tidy(axes, grid="both")
         logarithmic = scale_alpha(axes, [point.alpha.value for point in points])
         axes.axhline(1, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        curve = view.report.curve
-        _draw_curve(axes, curve, logarithmic)
+        _draw_curve(axes, view.curve, logarithmic)
         marks = {view.group_a: (">", Ink.A), view.group_b: ("<", Ink.B), view.third: ("D", Ink.THIRD)}
         tips = {}
         for order, (name, delta, alpha, stereotype) in enumerate(points):
@@ -303,7 +301,7 @@ def internal_bias_figure(view: LeaningView) -> Figure | None:
             numbers = f"δ {wording.number(delta.value, 3)}, α {wording.number(alpha.value)}"
             tips[f"p{order}"] = drawable(f"{name}: {numbers}{', unstable' if alpha.unstable else ''}", 120)
         finish_internal_axes(axes, logarithmic)
-        fitted = "with a LOESS curve and its band" if len(curve.x) else "with no curve"
+        fitted = "with a LOESS curve and its band" if view.curve.x else "with no curve"
         hollow = wording.count(sum(point.alpha.unstable for point in points), "point is", "points are")
         return finish(
             figure,

@@ -123,7 +123,7 @@ def internal_bias(view: LeaningView) -> dict[str, Any] | None:
     concepts = [name for name in view.concepts if name in delta or name in alpha]
     if not concepts:
         return None
-    curve, unstable = view.report.curve, sum(name in alpha and alpha[name].unstable for name in concepts)
+    curve, unstable = view.curve, sum(name in alpha and alpha[name].unstable for name in concepts)
     shapes = {view.group_a: ("a", "▶"), view.group_b: ("b", "◀"), view.third: ("third", "◆")}
     ties = dict.fromkeys(concept.stereotype for concept in view.concepts.values())
     return {
@@ -131,8 +131,7 @@ def internal_bias(view: LeaningView) -> dict[str, Any] | None:
         "summary": internal_summary(view),
         "concepts": [(name, delta.get(name), signed.get(name), alpha.get(name)) for name in concepts],
         "unstable": unstable,
-        "curve_reason": curve.reason or ("" if len(curve.x) else "No curve was fitted."),
-        "curve_method": curve.method,
+        "curve_reason": curve.reason,
         "stereotypes": [
             (*shapes.get(group, ("balanced", "■")), f"tied to {view.label(group)}" if group else "tied to no group")
             for group in ties

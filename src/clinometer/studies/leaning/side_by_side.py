@@ -286,7 +286,7 @@ def internal_models_figure(views: Mapping[str, LeaningView]) -> Figure | None:
         axes.axhline(1, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         tips = {}
         for order, (model, of_model) in enumerate(points.items()):
-            curve, floor = views[model].report.curve, axes.get_ylim()[0]
+            curve, floor = views[model].curve, axes.get_ylim()[0]
             line = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if isfinite(x) and isfinite(y) and y > floor]
             if line:
                 axes.plot(*zip(*line, strict=True), color=model_mark(order).colour, linewidth=1.8, zorder=2)

@@ -20,7 +20,7 @@ from clinometer.metrics.verdict import Source, source_of, withheld_by_shares
 from clinometer.ratings.store import Rated
 from clinometer.report.differences import RunsCompared
 from clinometer.report.page import Page
-from clinometer.report.rows import Scores, scores_table
+from clinometer.report.rows import Row, Scores, scores_table
 from clinometer.runs.run import Run
 from clinometer.runs.tracing import parts_without_trace, trace_parts
 from clinometer.stats.association import association_scores
@@ -409,6 +409,14 @@ class Leaning(Study[LeaningSuite]):
         """Return the two groups, or the levels of each axis, and which prompts match."""
         pairs = {prompt.prompt: prompt.pair or "" for group in suite.groups.values() for prompt in group.prompts}
         return shape_of(suite).compared_groups(pairs)
+
+    def counts_images(self, row: Row) -> bool:
+        """Return whether a row counts all images of its concept: one of an MCAS, or of an axis."""
+        return row.metric in ("mcas", "intersections")
+
+    def restates(self, row: Row) -> bool:
+        """Return whether the verdict is on the whole MCAS, which is judged by its image part, or on a profile."""
+        return row.metric == "profile" or (row.metric, row.component) == ("mcas", "mcas")
 
     def rated(self, suite: LeaningSuite) -> Rated:
         """Return how images of targets are rated and, with a pair of groups, read by its words."""

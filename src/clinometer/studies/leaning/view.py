@@ -58,14 +58,39 @@ def axis_component(axis: str) -> str:
     return f"axis:{axis}" if axis else IMAGE_PART
 
 
-class LeaningView(PairView):
+@dataclass(frozen=True)
+class Curve:
+    """A smooth curve of bias amplification on diffusion bias, with its 95 % band, as it was stored with the scores.
+
+    Attributes
+    ----------
+    x, y, low, high : the curve and its band, in rising ``x``.
+    reason : why there is no curve; empty when there is one.
+    """
+
+    x: Sequence[float] = ()
+    y: Sequence[float] = ()
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    reason: str = ""
+
+
+class LeaningView(PairView[LeaningSuite]):
     """The run of a leaning study, with its names looked up once; only a pair of groups has A, B and a third."""
 
-    @property
-    def suite(self) -> LeaningSuite:
-        """The suite in the shape that the study has."""
-        assert isinstance(self.report.suite, LeaningSuite)
-        return self.report.suite
+    @cached_property
+    def curve(self) -> Curve:
+        """The curve through every concept with both numbers, unstable ones included; or why there is none."""
+        if self.report.curves is None:
+            return Curve(reason="curves are of the average")
+        alpha = self.scores.select("internal_bias", "bias_amplification")
+        if alpha and all(row.unstable for row in alpha):
+            return Curve(reason="no curve: \N{GREEK SMALL LETTER ALPHA} is unstable for every concept")
+        rows = self.report.curves[self.report.curves.curve == "delta_alpha"].sort_values("x")
+        if not len(rows):
+            return Curve(reason="too few points for a curve")
+        x, y, low, high = (rows[name].tolist() for name in ("x", "y", "low", "high"))
+        return Curve(x, y, low, high)
 
     @property
     def is_pair(self) -> bool:

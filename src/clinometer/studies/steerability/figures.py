@@ -26,7 +26,7 @@ from clinometer.report.figures.marks import (
 )
 from clinometer.report.inputs import ReportInput
 from clinometer.report.rows import DECIDING_FLAG, READING_METRIC, STEERABILITY_METRIC, Row
-from clinometer.report.view import View
+from clinometer.report.view import StudyView
 from clinometer.suites.steerability import SteerabilitySuite
 
 GROUP_MARKS: Final = (Mark("^", Ink.A), Mark("v", Ink.B), Mark("D", Ink.THIRD), Mark("s", Ink.BALANCED))
@@ -66,14 +66,8 @@ class AskedAlbum(Album):
         return [tile for group in self._groups[:2] for tile in self.of(concept, group, most)]
 
 
-class SteerabilityView(View):
+class SteerabilityView(StudyView[SteerabilitySuite]):
     """A run of the study, by the reader whose verdicts stand."""
-
-    @property
-    def suite(self) -> SteerabilitySuite:
-        """The suite in the shape that the study has."""
-        assert isinstance(self.report.suite, SteerabilitySuite)
-        return self.report.suite
 
     @cached_property
     def album(self) -> AskedAlbum:

@@ -299,14 +299,8 @@ def distribution_models_figure(views: Mapping[str, T2IATView], concept: str) -> 
         )
 
 
-class T2IATView(PairView):
+class T2IATView(PairView[T2iatSuite]):
     """Rows by test and by stimulus, and the names of attributes and concepts."""
-
-    @property
-    def suite(self) -> T2iatSuite:
-        """The suite in the shape that the study has."""
-        assert isinstance(self.report.suite, T2iatSuite)
-        return self.report.suite
 
     @property
     def label_a(self) -> str:

@@ -307,6 +307,10 @@ class T2iat(Study[T2iatSuite]):
         axis = suite.axis
         return (ComparedGroups(axis.a, axis.b),)
 
+    def counts_images(self, row: Row) -> bool:
+        """Return whether a row counts all images of its stimulus."""
+        return row.metric == "association"
+
     def rated(self, suite: T2iatSuite) -> Rated:
         """Rate neutral images of stimuli, those of a concept at once, read by the stimulus' attribute images."""
         axis = suite.axis
