@@ -74,7 +74,7 @@ def shortcuts() -> Iterator[None]:
     from clinometer.stats.power import SIZES, ScoredPilot
     from clinometer.studies.classification import study as classification
     from clinometer.studies.editing import study as editing
-    from clinometer.studies.leaning import study as leaning
+    from clinometer.studies.leaning import pair_and_axes as leaning
     from clinometer.studies.leaning.scores import needed, rows
     from clinometer.studies.t2iat import study as t2iat
 

@@ -17,7 +17,7 @@ from clinometer.api import verify_run
 from clinometer.errors import Code, InvalidInputError, RunMismatchError
 from clinometer.models.protocols import GenerationResult
 from clinometer.pipeline.request import ask
-from clinometer.studies.leaning.study import read_by_words
+from clinometer.studies.leaning.pair_and_axes import read_by_words
 from tests import quick
 from tests.docs.pages import blocks, page
 from tests.raising import raises

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from clinometer.studies.leaning import study
+from clinometer.studies.leaning import pair_and_axes
 from tests.papers.toy_papers import Artist, reproduced
 
 FEW = {"concepts": 1}
@@ -30,5 +30,5 @@ class Mortal(Artist):
 
 if __name__ == "__main__":
     when, out = sys.argv[1:]
-    study.mcas_study = die
+    pair_and_axes.mcas_study = die
     reproduced("mcas", out, Mortal() if when == "drawing" else Artist(), **FEW)

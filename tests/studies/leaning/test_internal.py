@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 
 from clinometer.studies.leaning.figures import internal_bias_figure
-from clinometer.studies.leaning.study import _curves
+from clinometer.studies.leaning.pair_and_axes import curves_of
 from clinometer.studies.leaning.view import LeaningView
 from tests.report.page import Element, with_only
 from tests.report.synthetic import small_input
@@ -50,8 +50,8 @@ def test_where_every_alpha_is_unstable_no_curve_is_drawn():
     )
     stable = replace(whole, scores=whole.scores.assign(flag=""), curves=curves)
     assert len(LeaningView.of(stable).curve.x) == 2
-    assert not len(_curves(scores))
-    assert len(_curves(whole.scores.assign(flag="")))
+    assert not len(curves_of(scores))
+    assert len(curves_of(whole.scores.assign(flag="")))
 
 
 def within(element: Element | None, table: Element | None) -> bool:
