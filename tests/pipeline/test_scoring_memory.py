@@ -6,8 +6,9 @@ import tracemalloc
 import pytest
 
 from benchmarks.study_runs import make_study_run
+from clinometer import _scratch
 from clinometer.pipeline.results import score
-from clinometer.runs import NoProgress, scratch
+from clinometer.runs import NoProgress
 from clinometer.studies.editing.study import edits_of, gender_readings
 from clinometer.studies.t2iat import ConceptMeasurer
 from clinometer.studies.t2iat.study import t2iat_design, t2iat_embeddings
@@ -46,7 +47,7 @@ def test_vectors_of_edits_are_held_once(tmp_path):
 
 @pytest.mark.thorough
 def test_vectors_of_concepts_wait_outside_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(scratch, "IN_MEMORY", 2**20)
+    monkeypatch.setattr(_scratch, "IN_MEMORY", 2**20)
     run = made_up(tmp_path / "run", "t2iat", 10)
 
     def measure_each():
