@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 from clinometer import api
 from clinometer.cli.app import app
 from clinometer.cli.measuring import print_choices
-from clinometer.errors import InvalidInputError, ModelError
+from clinometer.errors import Code, InvalidInputError, ModelError
 from clinometer.models.files import image_files
 from tests.builders import tiny_stable_diffusion
+from tests.raising import raises
 from tests.toys import Painter
 
 
@@ -79,7 +80,7 @@ def test_a_seed_is_a_whole_number_of_python_or_of_numpy(pipeline, pictures):
         )
 
     pd.testing.assert_frame_equal(classified(np.int64(1)), classified(1))
-    with pytest.raises(InvalidInputError, match=r"seed: expected a whole number, 0 or more, found 1\.5"):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="seed", match=r"1\.5"):
         classified(1.5)
 
 
@@ -94,16 +95,16 @@ def test_what_is_hidden_or_a_folder_is_no_image(pictures, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("images", "labels", "message"),
+    ("images", "labels", "code", "field", "message"),
     [
-        (["nowhere"], ["a", "b"], "nowhere: no such file or folder"),
-        ([], ["a", "b"], "images: none given"),
-        (["PICTURES"], ["a"], "labels: expected two or more"),
+        (["nowhere"], ["a", "b"], Code.NOT_FOUND, (), "nowhere"),
+        ([], ["a", "b"], Code.MISSING, "images", ""),
+        (["PICTURES"], ["a"], Code.TOO_FEW, "labels", "found a"),
     ],
 )
-def test_what_cannot_be_classified(pipeline, pictures, images, labels, message):
+def test_what_cannot_be_classified(pipeline, pictures, images, labels, code, field, message):
     places = [pictures if place == "PICTURES" else place for place in images]
-    with pytest.raises(InvalidInputError, match=message):
+    with raises(InvalidInputError, code=code, field=field, match=message):
         api.classify_images(places, labels, model=str(pipeline))
 
 
@@ -117,12 +118,12 @@ def test_a_wrong_place_is_refused_before_anything_is_computed(tmp_path, out, fou
 
 
 def test_a_folder_without_images(pipeline, tmp_path):
-    with pytest.raises(InvalidInputError, match="no image in this folder"):
+    with raises(InvalidInputError, code=Code.TOO_FEW, match="a_folder_without_images"):
         api.classify_images([tmp_path], ["a", "b"], model=str(pipeline))
 
 
 def test_a_model_that_only_draws(pictures):
-    with pytest.raises(ModelError, match="it gives no access to its denoiser"):
+    with raises(ModelError, code=Code.UNSUPPORTED, match="painter: .*denoiser"):
         api.classify_images([pictures], ["a", "b"], model=Painter())
 
 

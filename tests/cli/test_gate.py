@@ -13,10 +13,11 @@ import pytest
 from markdown_it import MarkdownIt
 
 import clinometer as cm
-from clinometer.errors import RunCorruptError, UncheckedRunWarning
+from clinometer.errors import Code, RunCorruptError, UncheckedRunWarning
 from clinometer.gates.history import LAST
 from tests import quick
 from tests.old_runs import as_of_format_1, set_back
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
 
@@ -255,7 +256,7 @@ def test_no_gate_opens_on_a_run_without_checks(cli, copy, take_out, tmp_path):
     assert f"{copy}: unchecked: " in errors
     assert "--unchecked" in errors
     assert not out.exists()
-    with pytest.raises(RunCorruptError, match="unchecked"), pytest.warns(UncheckedRunWarning):
+    with raises(RunCorruptError, code=Code.CORRUPT, match="unchecked"), pytest.warns(UncheckedRunWarning):
         cm.gate(copy, {"rules": [{"metric": "mcas", "within": 9}]})
     assert cli("gate", copy, *rule, "--unchecked", "--out", out)[0] == 0
     assert "unchecked" in out.read_text().splitlines()[0]

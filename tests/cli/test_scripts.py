@@ -16,11 +16,12 @@ import clinometer as cm
 from clinometer.cli import tables
 from clinometer.cli.app import EXAMPLES, EXIT_CODES, app
 from clinometer.cli.documents import SCHEMA, json_schema
-from clinometer.errors import RunStorageError
+from clinometer.errors import Code, RunStorageError
 from tests import quick
 from tests.builders import tiny_stable_diffusion
 from tests.exports.hub_server import TOKEN, hub_server
 from tests.models.openai.image_server import ImageServer
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
 ROOT = typer.main.get_command(app)
@@ -277,7 +278,7 @@ def test_a_table_that_does_not_fit_the_disk_leaves_what_was_there(tmp_path, monk
     out.write_text("what was there\n")
     with monkeypatch.context() as full:
         full.setitem(tables.WRITERS, ".csv", begun)
-        with pytest.raises(RunStorageError, match="No space left on device"):
+        with raises(RunStorageError, code=Code.STORAGE, match=r"scores\.csv: .*No space left"):
             tables.write_table(pd.DataFrame({"a": [1]}), out)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("scores.csv", "what was there\n")]
     (tmp_path / "link.csv").symlink_to(out)

@@ -152,7 +152,7 @@ def test_what_an_audit_cannot_be_given_is_refused_before_anything_is_drawn(tmp_p
         toy_audit(tmp_path / "full")
     dear = Painter()
     dear.price_per_image = 0.04
-    with pytest.raises(InvalidInputError, match=r"budget: the images cost 0.96, found no budget; give -T budget=0.96"):
+    with raises(InvalidInputError, code=Code.OVER_BUDGET, field="budget", match=r"0\.96, .*-T budget=0\.96"):
         toy_audit(tmp_path / "dear", dear)
 
 

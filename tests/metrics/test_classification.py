@@ -93,16 +93,16 @@ def test_the_undecided_is_left_out_and_nothing_is_nan():
 
 
 @pytest.mark.parametrize(
-    ("wins", "message"),
+    ("wins", "code", "message"),
     [
-        (np.zeros((2, 2)), r"wins: expected \(images × \|A\| × \|B\|\)"),
-        (np.zeros((2, 0, 2)), r"wins: expected \(images × \|A\| × \|B\|\)"),
-        (np.full((1, 1, 1), 2.0), "wins: expected 1 for a"),
-        (np.full((1, 1, 1), -1.0), "wins: expected 1 for a"),
+        (np.zeros((2, 2)), Code.WRONG_SHAPE, r"wins: expected \(images × \|A\| × \|B\|\)"),
+        (np.zeros((2, 0, 2)), Code.WRONG_SHAPE, r"wins: expected \(images × \|A\| × \|B\|\)"),
+        (np.full((1, 1, 1), 2.0), Code.OUT_OF_RANGE, "0 for b"),
+        (np.full((1, 1, 1), -1.0), Code.OUT_OF_RANGE, "0 for b"),
     ],
 )
-def test_choices_that_are_none(wins, message):
-    with pytest.raises(InvalidInputError, match=message):
+def test_choices_that_are_none(wins, code, message):
+    with raises(InvalidInputError, code=code, field="wins", match=message):
         choice_association(wins)
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics import (
     bias_amplification,
     diffusion_bias,
@@ -18,6 +18,7 @@ from clinometer.metrics import (
     signed_diffusion_bias,
     xmcas,
 )
+from tests.raising import raises
 
 torch = pytest.importorskip("torch")
 
@@ -131,9 +132,9 @@ def test_a_set_that_is_missing_leaves_tensors_that_are_nan():
 
 def test_arrays_of_several_libraries_are_refused():
     mixed = tensors(sets()) | {"images_a": sets()["images_a"]}
-    with pytest.raises(InvalidInputError, match="one library"):
+    with raises(InvalidInputError, code=Code.MISMATCH, field=("targets", "a", "b"), match="numpy on cpu, torch on cpu"):
         mcas(**mixed)
-    with pytest.raises(InvalidInputError, match="one library"):
+    with raises(InvalidInputError, code=Code.MISMATCH, field=("ii", "tt"), match="numpy"):
         diffusion_bias(torch.ones(2), np.ones(2))
 
 

@@ -51,11 +51,15 @@ def test_clusters_do_not_hang_on_the_order_and_are_named_by_the_most_frequent():
 
 
 @pytest.mark.parametrize(
-    ("vectors", "threshold", "told"),
-    [(np.eye(3), 0.9, "expected"), (np.zeros((2, 2)), 0.9, "zero or not finite"), (np.eye(2), 0.0, "threshold")],
+    ("vectors", "threshold", "code", "field", "told"),
+    [
+        (np.eye(3), 0.9, Code.WRONG_SHAPE, "vectors", r"\(3, 3\)"),
+        (np.zeros((2, 2)), 0.9, Code.NOT_FINITE, "vectors", ""),
+        (np.eye(2), 0.0, Code.OUT_OF_RANGE, "threshold", r"0\.0"),
+    ],
 )
-def test_what_cannot_be_clustered_is_refused(vectors, threshold, told):
-    with pytest.raises(InvalidInputError, match=told):
+def test_what_cannot_be_clustered_is_refused(vectors, threshold, code, field, told):
+    with raises(InvalidInputError, code=code, field=field, match=told):
         cluster_answers({"hat": 1, "cap": 1}, vectors, threshold)
 
 

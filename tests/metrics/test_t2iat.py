@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics import differential_association, effect_magnitude
 from clinometer.metrics.t2iat.differential import pair_association, set_generator
 from clinometer.metrics.t2iat.draws import bilinear_mean, bootstrap_draws, difference_draws, freedom_of, set_draws
 from clinometer.metrics.t2iat.sets import pair_sets, prompt_set
 from clinometer.stats.bootstrap import percentile_interval, welch_satterthwaite
+from tests.raising import raises
 
 DIM = 6
 
@@ -461,23 +462,23 @@ def test_images_that_all_associate_alike_have_no_effect_size():
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "code", "field", "words"),
     [
-        ({"x_a": []}, "x, x_a, x_b: expected one array a prompt in each, found 3, 0 and 3"),
-        ({"y": [np.zeros(4)] * 3}, "expected .images × dim. arrays"),
-        ({"y": [np.ones((2, 4))] * 3}, "dimensions .4, 6."),
-        ({"y": [[[1.0, 2.0], [1.0]]] * 3}, "expected .images × dim. arrays"),
-        ({"y": [np.full((2, 6), 1j)] * 3}, "y, prompt 1: expected real numbers, found dtype complex128"),
-        ({"y": [np.full((2, 6), "a")] * 3}, "y, prompt 1: expected real numbers, found dtype <U1"),
-        ({"unit": "pixel"}, "unit: expected one of prompt, image"),
-        ({"alternative": "bigger"}, "alternative"),
-        ({"method": "guess"}, "method"),
-        ({"resamples": -1}, "resamples: expected at least 0, found -1"),
-        ({"rng": "abc"}, "rng: expected a seed"),
+        ({"x_a": []}, Code.WRONG_SHAPE, (), "x, x_a, x_b: .*3, 0 and 3"),
+        ({"y": [np.zeros(4)] * 3}, Code.WRONG_SHAPE, "embeddings", r"\(4,\)"),
+        ({"y": [np.ones((2, 4))] * 3}, Code.WRONG_SHAPE, "embeddings", r"\[4, 6\]"),
+        ({"y": [[[1.0, 2.0], [1.0]]] * 3}, Code.WRONG_SHAPE, "embeddings", r"\(\)"),
+        ({"y": [np.full((2, 6), 1j)] * 3}, Code.WRONG_TYPE, (), "y, prompt 1: .*complex128"),
+        ({"y": [np.full((2, 6), "a")] * 3}, Code.WRONG_TYPE, (), "y, prompt 1: .*<U1"),
+        ({"unit": "pixel"}, Code.UNKNOWN_NAME, "unit", "prompt, image"),
+        ({"alternative": "bigger"}, Code.UNKNOWN_NAME, "alternative", ""),
+        ({"method": "guess"}, Code.UNKNOWN_NAME, "method", ""),
+        ({"resamples": -1}, Code.OUT_OF_RANGE, "resamples", "at least 0, found -1"),
+        ({"rng": "abc"}, Code.WRONG_TYPE, "rng", "'abc'"),
     ],
 )
-def test_what_no_formula_can_take_is_refused(change, words):
-    with pytest.raises(InvalidInputError, match=words):
+def test_what_no_formula_can_take_is_refused(change, code, field, words):
+    with raises(InvalidInputError, code=code, field=field, match=words):
         differential_association(**({"resamples": 0} | drawn(15) | change))
 
 

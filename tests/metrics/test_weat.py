@@ -193,33 +193,38 @@ def test_two_targets_have_an_effect_size_and_a_p():
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("options", "code", "field", "words"),
     [
-        ({"method": "guess"}, "method: expected one of auto, exact, sampled"),
-        ({"alternative": "bigger"}, "alternative: expected one of"),
-        ({"method": "sampled", "permutations": 0}, "permutations: expected at least 1, found 0"),
-        ({"method": "sampled", "permutations": 2.5}, "permutations: expected a whole number, found 2.5"),
-        ({"rng": -1}, "rng: expected a seed .a whole number, at least 0., a numpy Generator or None, found -1"),
-        ({"rng": "abc"}, "found 'abc'"),
-        *[({"ddof": ddof}, "ddof: expected 0 or 1, found") for ddof in (-1, 2, 0.5, "a")],
-        ({"method": "sampled", "permutations": -5}, "permutations: expected at least 1, found -5"),
+        ({"method": "guess"}, Code.UNKNOWN_NAME, "method", "auto, exact, sampled"),
+        ({"alternative": "bigger"}, Code.UNKNOWN_NAME, "alternative", ""),
+        ({"method": "sampled", "permutations": 0}, Code.OUT_OF_RANGE, "permutations", "at least 1, found 0"),
+        ({"method": "sampled", "permutations": 2.5}, Code.WRONG_TYPE, "permutations", "2.5"),
+        (
+            {"rng": -1},
+            Code.WRONG_TYPE,
+            "rng",
+            "a whole number, at least 0.*found -1",
+        ),
+        ({"rng": "abc"}, Code.WRONG_TYPE, "rng", "'abc'"),
+        *[({"ddof": ddof}, Code.UNKNOWN_NAME, "ddof", "0 or 1") for ddof in (-1, 2, 0.5, "a")],
+        ({"method": "sampled", "permutations": -5}, Code.OUT_OF_RANGE, "permutations", "at least 1, found -5"),
     ],
 )
-def test_refuses_options(options, complaint):
-    with pytest.raises(InvalidInputError, match=complaint):
+def test_refuses_options(options, code, field, words):
+    with raises(InvalidInputError, code=code, field=field, match=words):
         weat(*sets(0), **options)
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("options", "code"),
     [
-        ({"resamples": 0}, "resamples"),
-        ({"resamples": 2.5}, "resamples"),
-        ({"confidence": 95}, "confidence: .* found 95"),
+        ({"resamples": 0}, Code.OUT_OF_RANGE),
+        ({"resamples": 2.5}, Code.WRONG_TYPE),
+        ({"confidence": 95}, Code.OUT_OF_RANGE),
     ],
 )
-def test_refuses_options_of_the_intervals(options, complaint):
-    with pytest.raises(InvalidInputError, match=complaint):
+def test_refuses_options_of_the_intervals(options, code):
+    with raises(InvalidInputError, code=code, field=tuple(options)):
         stimulus_weat(*as_stimuli(*sets(0)), **options)
 
 
@@ -228,12 +233,15 @@ def test_refuses_exact_when_it_cannot_be():
         weat(*sets(0, 25, 25), method="exact")
 
 
-@pytest.mark.parametrize("place", range(4))
-def test_refuses_nan_and_empty_sets(place):
-    for bad in (np.full((2, 8), np.nan), np.empty((0, 8))):
+@pytest.mark.parametrize(("place", "field"), list(enumerate("xyab")))
+def test_refuses_nan_and_empty_sets(place, field):
+    for bad, code, about in (
+        (np.full((2, 8), np.nan), Code.NOT_FINITE, "targets" if field in "xy" else field),
+        (np.empty((0, 8)), Code.TOO_FEW, field),
+    ):
         arguments = list(sets(0))
         arguments[place] = bad
-        with pytest.raises(InvalidInputError):
+        with raises(InvalidInputError, code=code, field=about):
             weat(*arguments)
 
 
@@ -343,10 +351,10 @@ def test_a_set_of_one_stimulus_has_no_interval():
 
 def test_stimuli_of_different_dimensions_and_empty_ones_are_refused():
     _, y, a, b = as_stimuli(*sets(1))
-    for wrong, message in (
-        ([], "x: expected at least one stimulus"),
-        ([np.empty((0, 8))], r"x\[0\]: expected at least one vector"),
-        ([np.ones((1, 7))], "different dimensions"),
+    for wrong, code, field in (
+        ([], Code.TOO_FEW, "x"),
+        ([np.empty((0, 8))], Code.TOO_FEW, "x[0]"),
+        ([np.ones((1, 7))], Code.WRONG_SHAPE, ("x", "y", "a", "b")),
     ):
-        with pytest.raises(InvalidInputError, match=message):
+        with raises(InvalidInputError, code=code, field=field):
             stimulus_weat(wrong, y, a, b)

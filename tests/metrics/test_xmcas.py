@@ -92,7 +92,12 @@ def test_infinity_is_no_place(name):
 
 
 def test_refuses_shapes_that_do_not_match():
-    with pytest.raises(InvalidInputError, match=r"expected shapes that match, found shapes \(2,\), \(3,\) and \(\)"):
+    with raises(
+        InvalidInputError,
+        code=Code.WRONG_SHAPE,
+        field=("mcas", "similarity", "offset"),
+        match=r"\(2,\), \(3,\) and \(\)",
+    ):
         xmcas(mcas=[0.1, 0.2], similarity=[0.1, 0.2, 0.3])
 
 

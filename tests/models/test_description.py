@@ -7,10 +7,11 @@ import huggingface_hub
 import pytest
 from huggingface_hub import errors
 
-from clinometer.errors import ModelNotFoundError
+from clinometer.errors import Code, ModelNotFoundError
 from clinometer.models.description import capabilities_of, describe_model, kind_of
 from clinometer.models.registry import load_generator
 from tests.models.diffusers.checkpoints import single_file
+from tests.raising import raises
 
 
 def test_a_generator_is_what_it_can_do(stable_diffusion):
@@ -86,5 +87,5 @@ def test_a_hub_id_is_a_generator_where_it_has_an_index(monkeypatch, tmp_path):
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", fetch)
     assert kind_of("a/pipeline@main") == "generator"
     assert kind_of("a/clip") == "encoder"
-    with pytest.raises(ModelNotFoundError, match="the hub has no such model"):
+    with raises(ModelNotFoundError, code=Code.NOT_FOUND, match="a/nothing"):
         kind_of("a/nothing")

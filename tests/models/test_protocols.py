@@ -1,12 +1,12 @@
 """Cards: what a plug-in may put into them."""
 
 import numpy as np
-import pytest
 
 import clinometer as cm
-from clinometer.errors import ModelError
+from clinometer.errors import Code, ModelError
 from clinometer.models.protocols import Card
 from tests import quick
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
 PLAIN = {"steps": 3, "scale": 0.5, "sizes": [8, 8], "deep": {"on": True}}
@@ -26,5 +26,5 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
 
 
 def test_what_run_json_cannot_hold_is_refused_by_name():
-    with pytest.raises(ModelError, match=r"card of mine, notes: .*set.*; expected text, numbers, lists and mappings"):
+    with raises(ModelError, code=Code.WRONG_TYPE, match="card of mine, notes: .*set"):
         Card("generator", "mine", "toy", notes={"sizes": {8}})

@@ -1,6 +1,5 @@
 """From names to models, by entry points alone."""
 
-import re
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -114,35 +113,35 @@ def test_options_that_leave_the_choice_are_not_passed(entry_points):
 @pytest.mark.parametrize("load", [load_generator, load_encoder])
 @pytest.mark.parametrize("spec", ["nothing", "./nothing", "a/b/c", "", "RN50", "~/x/y", "~nouser/x"])
 def test_a_name_that_is_nothing(entry_points, load, spec):
-    with pytest.raises(ModelNotFoundError, match=r"no (generator|encoder) .*plug-ins \(.*mine.*\); give a directory"):
+    with raises(ModelNotFoundError, code=Code.NOT_FOUND, match="mine"):
         load(spec)
 
 
 def test_a_plug_ins_name_that_is_mistyped(entry_points):
-    with pytest.raises(ModelNotFoundError, match=r"did you mean mine\? Else give a directory, a hub id"):
+    with raises(ModelNotFoundError, code=Code.NOT_FOUND, match=r"mean mine\?"):
         load_generator("mien:x")
 
 
 def test_an_option_that_is_not_known(entry_points):
-    with pytest.raises(ModelError, match=r"stepz: model 'mine' has no such option; it takes device, size"):
+    with raises(ModelError, code=Code.UNKNOWN_NAME, field="stepz", match="takes device, size"):
         load_generator("mine", stepz=3)
 
 
 @pytest.mark.parametrize(("load", "option"), [(load_generator, "price"), (load_encoder, "labels")])
 def test_an_option_that_the_reference_does_not_know(load, option):
-    with pytest.raises(ModelError, match=rf"{option}: model 'reference' has no such option; it takes "):
+    with raises(ModelError, code=Code.UNKNOWN_NAME, field=option, match="reference"):
         load("reference", **{option: 1})
 
 
 def test_a_plug_in_that_does_not_import(entry_points):
-    with pytest.raises(ModelError, match=r"plug-in 'broken' .*cannot be imported: No module"):
+    with raises(ModelError, code=Code.FAILED, match="'broken' .*No module"):
         load_generator("broken")
 
 
 def test_a_plug_in_that_stops_is_named_in_one_line(entry_points, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "plug_in", lambda source: 1 / len(source))
-    with pytest.raises(
-        ModelError, match=r"^model 'mine' \(.*:plug_in\) stopped with ZeroDivisionError: division by zero$"
+    with raises(
+        ModelError, code=Code.FAILED, match=r"^model 'mine' \(.*:plug_in\) .*ZeroDivisionError: division by zero"
     ):
         load_encoder("mine")
 
@@ -210,26 +209,26 @@ def test_a_lora_is_stamped_by_its_file_and_a_model_in_one_file_is_not(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("option", "name", "words"),
+    ("option", "name", "code", "field", "words"),
     [
-        ("--encoder", "nosuch", "no encoder 'nosuch'"),
-        ("--encoder", "./nosuch", "no encoder './nosuch'"),
-        ("--encoder", "ViT-B-32/openay", "'openay' is no file and no tag of ViT-B-32; its tags: openai"),
-        ("--encoder", "ViT-B-33/openai", "open_clip has no ViT-B-33; did you mean ViT-B-32/openai?"),
-        ("--reader", "nosuch", "no reader 'nosuch'"),
-        ("--reader", "clip:RN50/openay", "'openay' is no file and no tag of RN50"),
-        ("--model", "nosuch", "no generator 'nosuch'"),
-        ("--suite", "nosuch", "no suite named 'nosuch'"),
-        ("--suite", "mcas", "the reference model has not learned 'teenage', 'chief', 'executive' and"),
-        ("--engine", "rey", "expected one of local, ray, found 'rey'"),
-        ("--verdict-reader", "nosuch", "found 'nosuch', and nothing that reads the images; give --reader as well"),
+        ("--encoder", "nosuch", Code.NOT_FOUND, (), "encoder 'nosuch'"),
+        ("--encoder", "./nosuch", Code.NOT_FOUND, (), r"encoder '\./nosuch'"),
+        ("--encoder", "ViT-B-32/openay", Code.NOT_FOUND, (), "'openay' .*ViT-B-32; .*openai"),
+        ("--encoder", "ViT-B-33/openai", Code.NOT_FOUND, (), r"ViT-B-33; .*mean ViT-B-32/openai\?"),
+        ("--reader", "nosuch", Code.NOT_FOUND, (), "reader 'nosuch'"),
+        ("--reader", "clip:RN50/openay", Code.NOT_FOUND, (), "'openay' .*RN50"),
+        ("--model", "nosuch", Code.NOT_FOUND, (), "generator 'nosuch'"),
+        ("--suite", "nosuch", Code.UNKNOWN_NAME, (), "suite named 'nosuch'"),
+        ("--suite", "mcas", Code.UNSUPPORTED, (), "'teenage', 'chief', 'executive' and"),
+        ("--engine", "rey", Code.UNKNOWN_NAME, "engine", "local, ray, found 'rey'"),
+        ("--verdict-reader", "nosuch", Code.CONFLICT, "verdict_reader", "'nosuch', .*give --reader"),
     ],
 )
-def test_a_dry_run_finds_wrong_names(option, name, words, tmp_path, monkeypatch):
+def test_a_dry_run_finds_wrong_names(option, name, code, field, words, tmp_path, monkeypatch):
     """The second of several models or suites, too."""
     monkeypatch.chdir(tmp_path)
     others = {"--model": ["-m", "reference"], "--suite": ["-s", "reference"] if name == "nosuch" else []}
-    with pytest.raises(ClinometerError, match=re.escape(words)):
+    with raises(ClinometerError, code=code, field=field, match=words):
         CliRunner().invoke(app, ["audit", *others.get(option, []), option, name, "--dry-run"], catch_exceptions=False)
 
 

@@ -66,19 +66,19 @@ def other_method(folder):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "code", "words"),
     [
-        (lambda folder: (folder / "link").symlink_to(folder / "a.b"), "link: a symbolic link, which model-signing"),
-        (lambda folder: os.mkfifo(folder / "pipe"), "pipe: neither a file nor a folder"),
-        (lambda folder: (folder / SIGNATURE).write_text("{}"), "no signature of model-signing; sign the folder again"),
-        (lambda folder: (folder / SIGNATURE).write_text("[" * 100_000), "no signature of model-signing"),
-        (other_method, "made over 'files' by 'blake3'; expected the default"),
+        (lambda folder: (folder / "link").symlink_to(folder / "a.b"), Code.UNTRUSTED, "link"),
+        (lambda folder: os.mkfifo(folder / "pipe"), Code.WRONG_TYPE, "pipe"),
+        (lambda folder: (folder / SIGNATURE).write_text("{}"), Code.MALFORMED, r"model\.sig"),
+        (lambda folder: (folder / SIGNATURE).write_text("[" * 100_000), Code.MALFORMED, r"model\.sig"),
+        (other_method, Code.UNSUPPORTED, "'files' .*'blake3'"),
     ],
 )
-def test_a_folder_that_cannot_be_digested_is_a_line(tmp_path, change, words):
+def test_a_folder_that_cannot_be_digested_is_a_line(tmp_path, change, code, words):
     folder = write_model(tmp_path / "model", signed=True)
     change(folder)
-    with pytest.raises(ModelError, match=words) as error:
+    with raises(ModelError, code=code, match=words) as error:
         model_digest(folder, CARD)
     assert "\n" not in str(error.value)
 

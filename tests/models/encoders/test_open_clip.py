@@ -99,13 +99,13 @@ def test_weights_that_do_not_fit(weights, tmp_path):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("RN51/openai", "no architecture 'RN51'; near it: RN50"),
-        ("RN50", "no weights named; write RN50/TAG, with a tag of: openai"),
-        ("RN50/nonsense", "is no file and no tag of RN50; its tags: openai"),
+        ("RN51/openai", "'RN51'.*RN50"),
+        ("RN50", "RN50/TAG.*openai"),
+        ("RN50/nonsense", "'nonsense'.*RN50.*openai"),
     ],
 )
 def test_names_that_are_not_known(spec, message):
-    with pytest.raises(ModelNotFoundError, match=message):
+    with raises(ModelNotFoundError, code=Code.NOT_FOUND, match=message):
         load(spec)
 
 
@@ -143,7 +143,7 @@ def test_pickled_files_on_the_hub_are_asked_for_as_safetensors():
 
 def test_weights_that_cannot_be_downloaded(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ModelError, match=r"RN50/openai: .*not in the local cache.*give its directory"):
+    with raises(ModelError, code=Code.UNREACHABLE, match="RN50/openai"):
         load_encoder("RN50/openai", offline=True)
 
 

@@ -8,13 +8,14 @@ import pytest
 
 import clinometer as cm
 from clinometer._torch import torch
-from clinometer.errors import RunNotFoundError
+from clinometer.errors import Code, RunNotFoundError
 from clinometer.models.diffusers.pipeline import load
 from clinometer.models.encoders.own_text import own_text_encoders
 from clinometer.runs import NoProgress
 from clinometer.runs.ledger import embeddings_name
 from tests import quick
 from tests.models.diffusers.families import ARCHITECTURES
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
 VECTORS = {
@@ -88,7 +89,7 @@ def test_texts_that_are_gone_are_missed(tmp_path, stable_diffusion):
     run = quick.audit(load(str(stable_diffusion), steps=1), SUITE, tmp_path / "run", encoder=Eye())
     (name, *_) = run.own_encoder_cards
     run.directory.remove(f"{embeddings_name(name)}/texts.parquet")
-    with pytest.raises(RunNotFoundError, match=f"what {name} embedded is not complete; give the command that began"):
+    with raises(RunNotFoundError, code=Code.INCOMPLETE, match=name):
         cm.score_run(run.url)
 
 

@@ -56,7 +56,7 @@ def test_without_modules_the_tokens_are_averaged(tmp_path):
 
 @pytest.mark.parametrize("batch_size", [-1, 0])
 def test_a_batch_of_no_text_is_refused(tmp_path, batch_size):
-    with pytest.raises(ModelError, match=f"batch_size: found {batch_size}, expected 1 or more"):
+    with raises(ModelError, code=Code.OUT_OF_RANGE, field="batch_size", match=str(batch_size)):
         load_encoder(f"sentence:{tiny_bert(tmp_path / 'bert')}", batch_size=batch_size)
 
 
@@ -70,7 +70,7 @@ def test_a_long_text_is_cut_with_a_warning(tmp_path):
 def test_an_audit_refuses_it_before_anything_is_drawn(tmp_path):
     encoder = load_encoder(str(tiny_bert(tmp_path, {"pooling_mode": "cls"})))
     painter = Painter()
-    with pytest.raises(ModelError, match="it embeds texts only"):
+    with raises(ModelError, code=Code.UNSUPPORTED, match="an_audit_refuses_it"):
         quick.audit(painter, toy_suite(), tmp_path / "run", encoder=encoder)
     assert painter.drawn == 0
 
@@ -88,21 +88,21 @@ def test_weights_that_a_file_lacks_are_not_drawn_at_random(tmp_path):
     [
         (
             {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True},
-            "found pooling mean, cls; expected one of",
+            "mean, cls",
         ),
-        ({"pooling_mode_weightedmean_tokens": True}, "found pooling pooling_mode_weightedmean_tokens"),
-        ({}, "found pooling none"),
+        ({"pooling_mode_weightedmean_tokens": True}, "pooling_mode_weightedmean_tokens"),
+        ({}, "none"),
     ],
 )
 def test_other_poolings_are_refused(tmp_path, pooling, message):
-    with pytest.raises(ModelError, match=message):
+    with raises(ModelError, code=Code.UNSUPPORTED, match=message):
         load_encoder(str(tiny_bert(tmp_path, pooling)))
 
 
 def test_other_steps_are_refused(tmp_path):
     tiny_bert(tmp_path, {"pooling_mode": "mean"})
     (tmp_path / "modules.json").write_text(json.dumps([{"type": "sentence_transformers.models.Dense", "path": "2"}]))
-    with pytest.raises(ModelError, match="found a step 'Dense'"):
+    with raises(ModelError, code=Code.UNSUPPORTED, match="'Dense'"):
         load_encoder(str(tmp_path))
 
 
