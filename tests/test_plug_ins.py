@@ -17,7 +17,7 @@ import clinometer.pipeline.engines
 import clinometer.runs
 import clinometer.studies.study
 from clinometer.api import model_card
-from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.errors import Code, InvalidInputError, SuiteError
 from clinometer.exports.registry import GROUP as FORMATS
 from clinometer.models.registry import registered
 from clinometer.pipeline import engines
@@ -26,6 +26,7 @@ from clinometer.suites.schema import SUITES
 from tests import quick
 from tests.docs.pages import ROOT, blocks, page
 from tests.example import PLUGIN, PROJECT, register_example
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
 PAGE = page("docs/api/extending.md")
@@ -48,11 +49,11 @@ def test_the_example_offers_something_in_each_group_but_two_and_has_a_metric():
 
 
 def test_suites_and_formats_of_a_package_are_found_by_name(tmp_path, monkeypatch):
-    with pytest.raises(SuiteError, match="no suite named 'example/walls'"):
+    with raises(SuiteError, code=Code.UNKNOWN_NAME, match="'example/walls'"):
         load_suite("example/walls")
     run = quick.finished(Painter(), toy_suite(), encoder=Eye())
-    with pytest.raises(
-        InvalidInputError, match=r"format: expected one of model-card, .*cyclonedx, found 'plain-text'$"
+    with raises(
+        InvalidInputError, code=Code.UNKNOWN_NAME, field="format", match="model-card, .*cyclonedx, found 'plain-text'$"
     ):
         model_card(run, format="plain-text")
     register_example(monkeypatch, tmp_path)
@@ -63,13 +64,18 @@ def test_suites_and_formats_of_a_package_are_found_by_name(tmp_path, monkeypatch
     row = run.scores[run.scores.verdict != ""].iloc[0]
     assert f"{row.concept}: {row.component} {row.value:+.3f} [{row.low:+.3f}, {row.high:+.3f}], {row.verdict}" in text
     assert (tmp_path / "card.txt").read_text() == text
-    with pytest.raises(InvalidInputError, match="by: the format plain-text does not take it"):
+    with raises(InvalidInputError, code=Code.UNSUPPORTED, field="by", match="plain-text"):
         model_card(run, format="plain-text", by="me")
     monkeypatch.setattr("clinometer_example.export.write", lambda run: run.nothing)
-    with pytest.raises(InvalidInputError, match=r"'plain-text' \(clinometer_example.export:write\) stopped with"):
+    with raises(
+        InvalidInputError,
+        code=Code.FAILED,
+        field="format",
+        match=r"'plain-text' \(clinometer_example.export:write\) .*AttributeError",
+    ):
         model_card(run, format="plain-text")
     monkeypatch.setattr("clinometer_example.export.write", len)
-    with pytest.raises(InvalidInputError, match=r"stopped with|expected text"):
+    with raises(InvalidInputError, code=Code.FAILED, field="format", match="TypeError"):
         model_card(run, format="plain-text")
 
 

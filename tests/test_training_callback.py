@@ -11,11 +11,12 @@ import pytest
 import clinometer as cm
 from clinometer._torch import torch  # before diffusers, which imports torchvision
 from clinometer.cli import main
-from clinometer.errors import GateError, InvalidInputError
+from clinometer.errors import Code, GateError, InvalidInputError
 from clinometer.stats.sequential import e_value
 from clinometer.tracking.content import numbers_of
 from clinometer.training.callback import ALPHA, GATE_LEVEL, AuditCallback, Look
 from tests import quick
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
 BROKEN = {"rules": [{"metric": "mcas", "component": "image_part", "at_most": -9}]}
@@ -102,7 +103,7 @@ def test_broken_gates_stop_it_and_a_resumed_training_knows(tmp_path, given):
     resumed.on_step_end(2, Pipeline())  # looked at before
     assert len(given()) == 2
     (tmp_path / "looks/looks.json").write_text("{}x")
-    with pytest.raises(InvalidInputError, match=r"looks.json: found no list of looks .*remove it to start over"):
+    with raises(InvalidInputError, code=Code.MALFORMED, match=r"looks\.json"):
         AuditCallback(tmp_path / "looks", every=1)
 
 
@@ -223,11 +224,11 @@ def test_a_model_that_keeps_its_limits_is_seldom_stopped_however_often_it_is_loo
 
 
 def test_what_cannot_be_looked_at_is_refused_before_training(tmp_path):
-    with pytest.raises(InvalidInputError, match="every: found 0, expected 1 or more"):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="every", match="found 0"):
         AuditCallback(tmp_path, every=0)
-    with pytest.raises(InvalidInputError, match="policy: a rule is about a difference or against a history"):
+    with raises(InvalidInputError, code=Code.UNSUPPORTED, field="policy"):
         AuditCallback(tmp_path, every=1, policy={"rules": [{"difference": "mcas", "within": 1}]})
-    with pytest.raises(GateError, match="it has no limit"):
+    with raises(GateError, code=Code.MISSING, match=r"rules\.0"):
         AuditCallback(tmp_path, every=1, policy={"rules": [{"metric": "mcas"}]})
 
 

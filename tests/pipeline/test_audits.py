@@ -622,12 +622,13 @@ def test_embeddings_that_were_begun_do_not_outlive_their_images(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"images": lambda vectors: vectors * np.nan}, {"images": lambda vectors: vectors[:, :2]}]
+    ("change", "code"),
+    [(lambda vectors: vectors * np.nan, Code.NOT_FINITE), (lambda vectors: vectors[:, :2], Code.WRONG_SHAPE)],
 )
-def test_another_encoder_takes_the_place_of_one_that_gives_no_vectors(tmp_path, change):
+def test_another_encoder_takes_the_place_of_one_that_gives_no_vectors(tmp_path, change, code):
     out = tmp_path / "run"
-    with pytest.raises(ModelError, match=r"; fix it, or name another encoder: what is drawn is kept$"):
-        audit(out, encoder=Misbehaving(**change))
+    with raises(ModelError, code=code, match="another encoder: what is drawn is kept$"):
+        audit(out, encoder=Misbehaving(images=change))
     held = cm.open_run(out)
     assert not {**held.encoder_cards, **held.encoders.begun}
     painter = Painter()

@@ -169,9 +169,8 @@ def test_a_trace_that_somebody_sealed_again_is_no_trace_of_other_images_or_steps
     for said, change in FOREIGN.items():
         run.ledger.write_table(name, change(whole))
         run.ledger.list_files()
-        with pytest.raises(RunCorruptError, match=re.escape(said)) as raised:
+        with raises(RunCorruptError, code=Code.CORRUPT, match=f"{re.escape(name)}: .*{re.escape(said)}") as raised:
             run.traces.at("eye", 1)
-        assert name in str(raised.value)
         assert "\n" not in str(raised.value)
     run.ledger.write_table(name, whole.slice(0, 0))  # of a part whose images were all refused
     run.ledger.list_files()
@@ -179,7 +178,7 @@ def test_a_trace_that_somebody_sealed_again_is_no_trace_of_other_images_or_steps
     strips = part_name(STRIPS, 0)
     pictures = run.ledger.read_table(strips)
     run.ledger.write_table(strips, with_column("image", lambda t: ["x"] * len(t))(pictures))
-    with pytest.raises(RunCorruptError, match="'image' holds string"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match="'image' .*string"):
         run.traces.strips()
 
 

@@ -11,13 +11,14 @@ from huggingface_hub.repocard_data import model_index_to_eval_results
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.pipeline.results import render_html
 from clinometer.report import wording
 from clinometer.report.model_card import BEGIN, END, CardInput, eval_results, is_ours, merged, section_of
 from clinometer.report.model_card.content import escaped, fenced, limits_of, listed_first, one_line
 from clinometer.studies import study_of
+from tests.raising import raises
 from tests.report.hostile import HOSTILE, hostile_input
 from tests.report.markdown import PLAIN, kinds, tables, text_of, tokens
 from tests.report.page import Page
@@ -284,26 +285,23 @@ def test_a_name_cannot_end_our_section():
 
 
 @pytest.mark.parametrize(
-    ("card", "said"),
+    ("card", "code", "words"),
     [
-        (f"# A\n{BEGIN}\n", f"found 1 of {BEGIN} and 0 of {END}, expected one of each"),
-        (f"{END}\n{BEGIN}\n", "in this order"),
-        (f"{BEGIN}{END}{BEGIN}{END}", "found 2 of"),
-        ("---\n- a\n---\n", "its metadata is a list, expected a mapping"),
-        ("---\na: [\n---\n", "its metadata cannot be read"),
-        ("---\na: !!bool perhaps\n---\n", "its metadata cannot be read: 'perhaps'; fix it"),
-        ("---\n{a: 1}\n---\n", "stands in braces"),
-        ("---\nmodel-index: 3\n---\n", "is no list of models with their results"),
-        ("---\nmodel-index:\n- name: a # mine\n  results: []\n---\n", "a comment within model-index"),
-        ("---\nmodel-index: []\nmodel-index: []\n---\n", "has model-index 2 times"),
-        (
-            "---\nmodel-index:\n- &one {name: a, results: []}\nother: *one\n---\n",
-            "refers to something within|cannot be read",
-        ),
+        (f"# A\n{BEGIN}\n", Code.MALFORMED, f"1 of {BEGIN} and 0 of {END}"),
+        (f"{END}\n{BEGIN}\n", Code.MALFORMED, f"1 of {BEGIN} and 1 of {END}"),
+        (f"{BEGIN}{END}{BEGIN}{END}", Code.MALFORMED, f"2 of {BEGIN} and 2 of {END}"),
+        ("---\n- a\n---\n", Code.WRONG_TYPE, "metadata is a list"),
+        ("---\na: [\n---\n", Code.UNREADABLE, "line 1"),
+        ("---\na: !!bool perhaps\n---\n", Code.UNREADABLE, "'perhaps'"),
+        ("---\n{a: 1}\n---\n", Code.UNSUPPORTED, "braces"),
+        ("---\nmodel-index: 3\n---\n", Code.WRONG_TYPE, "model-index"),
+        ("---\nmodel-index:\n- name: a # mine\n  results: []\n---\n", Code.UNSUPPORTED, "comment within model-index"),
+        ("---\nmodel-index: []\nmodel-index: []\n---\n", Code.DUPLICATE, "model-index 2 times"),
+        ("---\nmodel-index:\n- &one {name: a, results: []}\nother: *one\n---\n", Code.UNREADABLE, "'one'"),
     ],
 )
-def test_what_would_lose_something_is_refused(card, said):
-    with pytest.raises(InvalidInputError, match=f"README.md: .*({said})"):
+def test_what_would_lose_something_is_refused(card, code, words):
+    with raises(InvalidInputError, code=code, match=f"README.md: .*{words}"):
         put(card)
 
 

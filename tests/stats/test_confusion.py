@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from benchmarks.transport_simulations import two_group_ratio
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics import corrected_shares
 from clinometer.stats.confusion import Kinds, ReadingCounts, _raised, corrected_share, share_p_values
+from tests.raising import raises
 
 
 def confusion(rng: np.random.Generator, recall: np.ndarray, unreadable: np.ndarray) -> np.ndarray:
@@ -149,17 +150,17 @@ def test_without_images_or_labels_there_is_a_reason():
 
 
 @pytest.mark.parametrize(
-    ("answers", "labelled", "named"),
+    ("answers", "labelled", "code", "field", "named"),
     [
-        ([1, 2], [[1, 0, 0], [0, 1, 0]], "answers: expected 3 counts"),
-        ([1, 2, 0.5], [[1, 0, 0], [0, 1, 0]], "answers: expected whole counts from 0 up, found 0.5"),
-        ([1, 2, -1], [[1, 0, 0], [0, 1, 0]], "found -1"),
-        ([1, 2, 0], [[1, 0], [0, 1]], "labelled: expected K rows"),
-        ([1, 2, 0], "many", "labelled: expected whole counts, found 'many'"),
+        ([1, 2], [[1, 0, 0], [0, 1, 0]], Code.WRONG_SHAPE, "answers", r"\(2,\)"),
+        ([1, 2, 0.5], [[1, 0, 0], [0, 1, 0]], Code.OUT_OF_RANGE, "answers", r"0\.5"),
+        ([1, 2, -1], [[1, 0, 0], [0, 1, 0]], Code.OUT_OF_RANGE, "answers", "-1"),
+        ([1, 2, 0], [[1, 0], [0, 1]], Code.WRONG_SHAPE, "labelled", r"\(2, 2\)"),
+        ([1, 2, 0], "many", Code.WRONG_TYPE, "labelled", "'many'"),
     ],
 )
-def test_tables_of_another_shape_are_refused(answers, labelled, named):
-    with pytest.raises(InvalidInputError, match=named):
+def test_tables_of_another_shape_are_refused(answers, labelled, code, field, named):
+    with raises(InvalidInputError, code=code, field=field, match=named):
         corrected_shares(answers, labelled)
 
 
@@ -291,9 +292,9 @@ def test_images_of_all_concepts_know_them_better_than_images_of_one():
 
 def test_kinds_of_other_shapes_are_refused():
     tables = by_kind({})
-    with pytest.raises(InvalidInputError, match="kinds: expected 12 rows of known kinds"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, field="kinds", match=r"12 .*\(11, 2\)"):
         corrected_shares([60, 30, 0], tables, kinds=Kinds(NAMES[1:]))
-    with pytest.raises(InvalidInputError, match="kinds: expected as many respects"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, field="kinds", match=r"2, .*\(1, 1\)"):
         corrected_shares([60, 30, 0], tables, kinds=Kinds(NAMES, np.array([["cook"]])))
 
 

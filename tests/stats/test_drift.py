@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.drift import _bet, answer_drift
+from tests.raising import raises
 
 
 @pytest.mark.parametrize("p", [1.0, 0.9995, 0.5, 0.01, 1e-9])
@@ -55,7 +56,7 @@ def test_a_thousand_units_that_all_change_are_more_than_enough():
 
 @pytest.mark.parametrize("wrong", [np.zeros(3), np.full((2, 2), 0.5)])
 def test_what_is_no_table_is_refused(wrong):
-    with pytest.raises(InvalidInputError, match=r"expected 0, 1 or NaN \(rounds × units\)"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, field="differs"):
         answer_drift(wrong)
 
 

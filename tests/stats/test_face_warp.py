@@ -94,7 +94,7 @@ def test_bad_landmarks_are_refused() -> None:
     face = a_face()
     with raises(InvalidInputError, code=Code.TOO_FEW, field="faces"):
         mean_shape([])
-    with pytest.raises(InvalidInputError, match=r"expected \(68, 2\) finite numbers, found shape \(5, 2\)"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, field="landmarks", match=r"\(5, 2\)"):
         mean_shape([face[:5]])
     with raises(InvalidInputError, code=Code.WRONG_SHAPE, field="landmarks"):
         mean_shape([np.where(face > 100, np.nan, face)])

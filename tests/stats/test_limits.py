@@ -126,7 +126,7 @@ def test_limits_that_cannot_be_are_refused(bad):
 
 
 def test_arrays_of_other_lengths_are_refused():
-    with pytest.raises(InvalidInputError, match=r"one shape \(m,\), found shapes \(1,\)"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, field="limits", match=r"\(1,\)"):
         hold_to_limits([0], [0], [0, 1], [1], [1], at_least=[0], at_most=[1])
 
 

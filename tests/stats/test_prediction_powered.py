@@ -125,17 +125,17 @@ def test_nothing_is_undefined_with_a_reason():
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "code", "field"),
     [
-        {"ratings": [2.0, 0.0]},
-        {"ratings": [1.0, 0.0], "readings": [1.0]},
-        {"ratings": [1.0, 0.0], "readings": [1.0, 3.0]},
-        {"ratings": [1.0, 0.0], "strata": [0, 1]},
-        {"ratings": [1.0, 0.0], "strata": [0, 1], "sizes": [4]},
+        ({"ratings": [2.0, 0.0]}, Code.OUT_OF_RANGE, "ratings"),
+        ({"ratings": [1.0, 0.0], "readings": [1.0]}, Code.WRONG_SHAPE, "readings"),
+        ({"ratings": [1.0, 0.0], "readings": [1.0, 3.0]}, Code.OUT_OF_RANGE, "readings"),
+        ({"ratings": [1.0, 0.0], "strata": [0, 1]}, Code.CONFLICT, ("strata", "sizes")),
+        ({"ratings": [1.0, 0.0], "strata": [0, 1], "sizes": [4]}, Code.WRONG_SHAPE, "sizes"),
     ],
 )
-def test_what_cannot_be_is_refused(wrong):
-    with pytest.raises(InvalidInputError, match="expected"):
+def test_what_cannot_be_is_refused(wrong, code, field):
+    with raises(InvalidInputError, code=code, field=field):
         rated_share(**wrong)
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.quadratic import quadratic_permutation_test, quadratic_statistic
 from clinometer.stats.splits import Alternative
+from tests.raising import raises
 
 
 def gram_of(n: int, seed: int = 0, shift: float = 0.0, x: int | None = None) -> np.ndarray:
@@ -144,17 +145,17 @@ def test_missing_values_have_no_p_and_a_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "code", "field", "message"),
     [
-        ({"sizes": (2, 3)}, "gram: expected shape"),
-        ({"sizes": (0, 6)}, "sizes: expected at least one"),
-        ({"sizes": (3, 3), "alternative": "both"}, "alternative: expected one of"),
-        ({"sizes": (3, 3), "method": "fast"}, "method: expected"),
-        ({"sizes": (3, 3), "method": "sampled", "permutations": 0}, "permutations: expected at least 1"),
+        ({"sizes": (2, 3)}, Code.WRONG_SHAPE, "gram", r"\(6, 6\)"),
+        ({"sizes": (0, 6)}, Code.TOO_FEW, "sizes", "0 and 6"),
+        ({"sizes": (3, 3), "alternative": "both"}, Code.UNKNOWN_NAME, "alternative", "'both'"),
+        ({"sizes": (3, 3), "method": "fast"}, Code.UNKNOWN_NAME, "method", "'fast'"),
+        ({"sizes": (3, 3), "method": "sampled", "permutations": 0}, Code.OUT_OF_RANGE, "permutations", "0"),
     ],
 )
-def test_bad_input_is_named(arguments: dict[str, object], message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
+def test_bad_input_is_named(arguments: dict[str, object], code, field, message) -> None:
+    with raises(InvalidInputError, code=code, field=field, match=message):
         quadratic_permutation_test(gram_of(6), **arguments)  # type: ignore[arg-type]
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.proportion import fieller_interval
+from tests.raising import raises
 
 Z2 = 1.959963984540054**2
 
@@ -56,7 +57,7 @@ def test_fixed_denominator_is_a_plain_interval():
 
 @pytest.mark.parametrize("name", ["variance_numerator", "variance_denominator"])
 def test_a_negative_variance_is_refused(name):
-    with pytest.raises(InvalidInputError, match=f"{name}: expected 0 or more, found -1"):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field=name, match="-1"):
         fieller_interval(1, 2, **({"variance_numerator": 1.0, "variance_denominator": 1.0} | {name: -1.0}))
 
 

@@ -5,8 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.sequential import BETS, chance_to_reach, confidence_sequence, e_value, p_value_of
+from tests.raising import raises
 
 UNIT = {"low": 0.0, "high": 1.0}
 TOSSES = 9
@@ -122,18 +123,18 @@ def test_a_p_value_is_the_inverse_and_at_most_one():
 
 
 @pytest.mark.parametrize(
-    ("values", "options", "message"),
+    ("values", "options", "field", "message"),
     [
-        ([0.5, 1.2], {}, r"values: expected numbers from 0.0 to 1.0, found 1.2"),
-        ([0.5, np.nan], {}, r"values: .* found nan"),
-        ([0.5], {"low": 1.0, "high": 1.0}, r"bounds: expected low < high"),
-        ([0.5], {"confidence": 1.0}, r"confidence: expected a number between 0 and 1"),
-        ([0.5], {"sizes": [2]}, r"sizes: expected rising numbers from 0 to 1"),
-        ([0.5], {"sizes": [1, 1]}, r"sizes: expected rising"),
+        ([0.5, 1.2], {}, "values", r"0\.0 to 1\.0, found 1\.2"),
+        ([0.5, np.nan], {}, "values", "nan"),
+        ([0.5], {"low": 1.0, "high": 1.0}, "bounds", r"1\.0 and 1\.0"),
+        ([0.5], {"confidence": 1.0}, "confidence", r"1\.0"),
+        ([0.5], {"sizes": [2]}, "sizes", r"\[2\]"),
+        ([0.5], {"sizes": [1, 1]}, "sizes", r"\[1, 1\]"),
     ],
 )
-def test_bad_input_is_named(values, options, message):
-    with pytest.raises(InvalidInputError, match=message):
+def test_bad_input_is_named(values, options, field, message):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field=field, match=message):
         confidence_sequence(np.array(values), **(UNIT | options))
 
 

@@ -170,7 +170,7 @@ def test_planned_images_fall_with_the_gap_and_with_labels():
         {"gap": 0.4, "power": 1},
     )
     for wrong in wrong_ones:
-        with pytest.raises(InvalidInputError, match="expected a number"):
+        with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field=list(wrong)[-1]):
             images_for_gap(**wrong)
 
 

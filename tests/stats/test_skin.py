@@ -159,18 +159,18 @@ def test_an_empty_mask_has_no_angle():
 
 
 @pytest.mark.parametrize(
-    ("rgb", "message"),
+    ("rgb", "code", "message"),
     [
-        (np.zeros((2, 2, 4), np.uint8), r"rgb: expected \(…, 3\)"),
-        (np.zeros((2, 2), np.uint8), r"rgb: expected \(…, 3\)"),
-        (np.zeros((2, 2, 3), np.int64), "rgb: expected uint8, or float"),
-        (np.full((2, 2, 3), 255.0), r"rgb: expected floats in \[0, 1\]; divide"),
-        (np.full((2, 2, 3), np.nan), r"rgb: expected floats in \[0, 1\]"),
+        (np.zeros((2, 2, 4), np.uint8), Code.WRONG_SHAPE, r"\(…, 3\)"),
+        (np.zeros((2, 2), np.uint8), Code.WRONG_SHAPE, r"\(…, 3\)"),
+        (np.zeros((2, 2, 3), np.int64), Code.WRONG_TYPE, "int64"),
+        (np.full((2, 2, 3), 255.0), Code.OUT_OF_RANGE, r"\[0, 1\]; divide"),
+        (np.full((2, 2, 3), np.nan), Code.OUT_OF_RANGE, r"\[0, 1\]"),
     ],
 )
-def test_pictures_that_are_none(rgb, message):
+def test_pictures_that_are_none(rgb, code, message):
     for measure in (skin_mask, individual_typology_angle, skin_tone):
-        with pytest.raises(InvalidInputError, match=message):
+        with raises(InvalidInputError, code=code, field="rgb", match=message):
             measure(rgb)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import clinometer as cm
-from clinometer.errors import EngineError, ModelError
+from clinometer.errors import Code, EngineError, ModelError
 from clinometer.pipeline import engines
 from clinometer.pipeline.engines import Death, Done
 from clinometer.pipeline.parallel import EnginePool
@@ -23,6 +23,7 @@ from clinometer.studies.study import suite_of
 from clinometer.suites import LeaningSuite
 from tests.docs.pages import ROOT
 from tests.pipeline.engine_toys import InTurn, audit, tables
+from tests.raising import raises
 from tests.toys import Eye, Notes
 
 pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
@@ -112,7 +113,7 @@ class Fatal(InTurn):
 
 
 def test_a_target_that_kills_three_workers_is_named_and_the_run_can_still_be_scored(unscored, finished):
-    with pytest.raises(EngineError, match=r"3 workers died over each of target 'concept 0\.60'; .*others are finished"):
+    with raises(EngineError, code=Code.FAILED, field="engine", match=r"3 .*target 'concept 0\.60'"):
         cm.score_run(unscored.url, engine=Fatal(2))
     assert not (Path(unscored.url) / "scores.parquet").exists()
     cm.score_run(unscored.url)
@@ -155,7 +156,7 @@ def test_a_worker_that_dies_over_portraits_or_concepts_is_replaced(tmp_path, wor
 
 def test_what_finds_landmarks_has_to_be_the_same_everywhere(tmp_path):
     run = unscored_copy(tmp_path / "run", "editing")
-    with pytest.raises(ModelError, match=r"landmarks of faces: found .*, expected dlib 0; on every machine give"):
+    with raises(ModelError, code=Code.MISMATCH, match=r"expected dlib 0; .*clinometer\[faces\]"):
         Landmarks(run.directory.place, "dlib 0").open()
 
 

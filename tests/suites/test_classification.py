@@ -3,11 +3,12 @@
 import pytest
 import yaml
 
-from clinometer.errors import SuiteError
+from clinometer.errors import Code, SuiteError
 from clinometer.models import reference
 from clinometer.models.files import read_portraits
 from clinometer.studies.classification.scores import setting_name
 from clinometer.suites import load_suite, suite_from_mapping
+from tests.raising import raises
 from tests.toy_denoisers import toy_classification
 
 
@@ -77,37 +78,37 @@ def test_what_a_suite_asks():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "code", "message"),
     [
-        ({"template": "a portrait"}, r"template: found 'a portrait', expected \{\}"),
-        ({"noise_samples": [10, 1]}, "noise_samples: found 10, 1, expected rising numbers"),
-        ({"noise_samples": [0, 1]}, "noise_samples.0"),
-        ({"elimination": 1.0}, "elimination"),
-        ({"b": {"label": "green", "classes": {"pilot": "x"}}}, "a and b: class used twice: pilot"),
-        ({"b": {"label": "green", "classes": {"flier": "a pilot"}}}, "a and b: text used twice: a pilot"),
-        ({"b": {"label": "green", "classes": {}}}, "b.classes"),
+        ({"template": "a portrait"}, Code.MALFORMED, "template: .*'a portrait'"),
+        ({"noise_samples": [10, 1]}, Code.OUT_OF_RANGE, "noise_samples: found 10, 1"),
+        ({"noise_samples": [0, 1]}, Code.OUT_OF_RANGE, r"noise_samples\.0"),
+        ({"elimination": 1.0}, Code.OUT_OF_RANGE, "elimination"),
+        ({"b": {"label": "green", "classes": {"pilot": "x"}}}, Code.DUPLICATE, "class .*: pilot"),
+        ({"b": {"label": "green", "classes": {"flier": "a pilot"}}}, Code.DUPLICATE, "text .*: a pilot"),
+        ({"b": {"label": "green", "classes": {}}}, Code.TOO_FEW, r"b\.classes"),
         (
             {"contrasts": {"g": sides(["nobody"], ["old man"])}},
-            "contrasts.g: no group named 'nobody'",
+            Code.UNKNOWN_NAME, r"contrasts\.g: .*'nobody'",
         ),
         (
             {"contrasts": {"g": sides(["old man"], ["old man"])}},
-            "contrasts.g: group used twice: old man",
+            Code.DUPLICATE, r"contrasts\.g: .*old man",
         ),
         (
             {"contrasts": {"g": sides(["old man", "young man"], ["old woman"])}},
-            "contrasts.g: x and y are matched in order",
+            Code.WRONG_SHAPE, r"contrasts\.g",
         ),
-        ({"contrasts": {}}, "contrasts"),
-        ({"groups": {"one": {"prompt": "p"}, "two": {"prompt": "p"}}}, "groups: prompt used twice"),
+        ({"contrasts": {}}, Code.TOO_FEW, "contrasts"),
+        ({"groups": {"one": {"prompt": "p"}, "two": {"prompt": "p"}}}, Code.DUPLICATE, "groups: prompt"),
         (
             {"groups": {"one": {"prompt": "p", "codes": ["WF"]}, "two": {"prompt": "q", "codes": ["WF"]}}},
-            "groups: code used twice: WF",
+            Code.DUPLICATE, "groups: code .*WF",
         ),
-        ({"images": {"group": 0}}, "images.group"),
-        ({"strengths": [1]}, "strengths: unknown key"),
+        ({"images": {"group": 0}}, Code.OUT_OF_RANGE, r"images\.group"),
+        ({"strengths": [1]}, Code.UNKNOWN_NAME, "strengths"),
     ],
 )  # fmt: skip
-def test_what_a_suite_must_not_say(changes, message):
-    with pytest.raises(SuiteError, match=message):
+def test_what_a_suite_must_not_say(changes, code, message):
+    with raises(SuiteError, code=code, match=message):
         toy_classification(**changes)

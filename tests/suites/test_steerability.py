@@ -4,11 +4,12 @@ from itertools import pairwise
 
 import pytest
 
-from clinometer.errors import SuiteError
+from clinometer.errors import Code, SuiteError
 from clinometer.suites import SteerabilitySuite, load_suite, suite_from_mapping
 from clinometer.suites.schema import suite_from_text
 from tests.docs.keys import keys
 from tests.docs.pages import blocks, page, table_rows
+from tests.raising import raises
 from tests.studies.steerability.toy import steerable
 
 PAGE = page("docs/steerability.md")
@@ -40,34 +41,31 @@ def asked_for(**changes):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "code", "message"),
     [
-        ({"asked": {"man": "x"}}, r"concepts\[a\].asked: no prompt that names woman; every group needs one"),
-        (
-            {"asked": {"man": "x", "woman": "y", "wmn": "z"}},
-            r"concepts\[a\].asked: no group named .wmn",
-        ),
-        ({"prompt": "b lean 0.7"}, "categories: prompt used twice: b lean 0.7"),
-        ({"name": "b"}, "categories: concept name used twice: b"),
+        ({"asked": {"man": "x"}}, Code.MISSING, r"concepts\[a\].asked: .*woman"),
+        ({"asked": {"man": "x", "woman": "y", "wmn": "z"}}, Code.UNKNOWN_NAME, r"concepts\[a\].asked: .*'wmn'"),
+        ({"prompt": "b lean 0.7"}, Code.DUPLICATE, "categories: .*: b lean 0.7"),
+        ({"name": "b"}, Code.DUPLICATE, "categories: .*: b$"),
     ],
 )
-def test_a_concept_that_does_not_fit_is_named(change, message):
+def test_a_concept_that_does_not_fit_is_named(change, code, message):
     data = asked_for()
     data["categories"]["letters"]["concepts"][0] |= change
-    with pytest.raises(SuiteError, match=f"x.yaml: .*{message}"):
+    with raises(SuiteError, code=code, match=f"x.yaml: .*{message}"):
         suite_from_mapping(data, source="x.yaml")
 
 
 @pytest.mark.parametrize(
-    ("templates", "message"),
+    ("templates", "code", "message"),
     [
-        ({"neutral": "{}"}, "templates: expected the keys neutral and asked"),
-        ({"neutral": "no place", "asked": {}}, "templates.neutral: found 'no place', expected {} once"),
-        ({"neutral": "{}", "asked": {"man": "{} {}"}}, "templates.asked.man: found '{} {}', expected {} once"),
+        ({"neutral": "{}"}, Code.MISSING, "templates"),
+        ({"neutral": "no place", "asked": {}}, Code.MALFORMED, "templates.neutral: .*'no place'"),
+        ({"neutral": "{}", "asked": {"man": "{} {}"}}, Code.MALFORMED, "templates.asked.man: .*'{} {}'"),
     ],
 )
-def test_templates_that_do_not_fit_are_named(templates, message):
-    with pytest.raises(SuiteError, match=message):
+def test_templates_that_do_not_fit_are_named(templates, code, message):
+    with raises(SuiteError, code=code, match=message):
         suite_from_mapping(asked_for(templates=templates), source="x.yaml")
 
 

@@ -74,22 +74,23 @@ def test_a_suite_is_read_back_and_keeps_its_fingerprint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("targets", "message"),
+    ("targets", "code", "message"),
     [
-        ([{"name": "x", "wordings": {"one": "a"}}], "wordings"),
-        ([{"name": "x", "wordings": {"one": "a", "two": "a"}}], "text of two wordings"),
-        ([{"name": "x", "prompt": "b", "wordings": {"one": "a", "two": "c"}}], "make it one of them"),
+        ([{"name": "x", "wordings": {"one": "a"}}], Code.TOO_FEW, "wordings"),
+        ([{"name": "x", "wordings": {"one": "a", "two": "a"}}], Code.DUPLICATE, "x: .*: a"),
+        ([{"name": "x", "prompt": "b", "wordings": {"one": "a", "two": "c"}}], Code.CONFLICT, "prompt"),
         (
             [
                 {"name": "x", "wordings": {"one": "a", "two": "c"}},
                 {"name": "y", "wordings": {"one": "d", "three": "e"}},
             ],
-            "y has the wordings one, three, and x has one, two",
+            Code.MISMATCH,
+            "y has .*one, three, .*x .*one, two",
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(targets: list, message: str) -> None:
-    with pytest.raises(SuiteError, match=message) as caught:
+def test_what_is_wrong_is_said_in_a_line(targets: list, code, message) -> None:
+    with raises(SuiteError, code=code, match=message) as caught:
         leaning(worded(categories={"c": {"targets": targets}}))
     assert "\n" not in str(caught.value)
 
@@ -115,7 +116,7 @@ def test_fairpros_list_loads_with_its_rewritten_prompts_where_they_lie_beside_it
     assert both.wordings["acrobat"] == {"occupation": "acrobat (occupation)", "rewritten": "acrobat (rewritten)"}
     assert not any("male" in target.prompt or "old" in target.prompt for target in both.targets)
     (tmp_path / "prompts_occupations_rewrite.txt").write_text("A juggler in a park.\n")
-    with pytest.raises(SuiteError, match="found 1 prompts, expected one for each of the 2"):
+    with raises(SuiteError, code=Code.WRONG_SHAPE, match="found 1 .*of the 2 in fairpro_prompts"):
         load_suite(file)
 
 
@@ -154,41 +155,41 @@ def test_parallel_prompts_are_wordings_named_by_their_language(tmp_path: Path, c
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "code", "message"),
     [
-        ("title,en,de\na,b,c\n", "the names of the concepts are missing: expected a column occupation"),
-        ("id,en,German\na,b,c\n", "'German' is no language tag such as en"),
-        ("id,en,de\na,b,\n", "line 2: de: it is empty"),
-        ("id,en,de\na,b,b\n", "a: text of two wordings"),
+        ("title,en,de\na,b,c\n", Code.MISSING, "title, en, de; .*occupation"),
+        ("id,en,German\na,b,c\n", Code.UNKNOWN_NAME, "'German' .*en"),
+        ("id,en,de\na,b,\n", Code.MISSING, "line 2: de"),
+        ("id,en,de\na,b,b\n", Code.DUPLICATE, "a: .*: b"),
     ],
 )
-def test_parallel_prompts_that_are_none_are_refused_in_a_line(tmp_path: Path, text: str, message: str) -> None:
+def test_parallel_prompts_that_are_none_are_refused_in_a_line(tmp_path: Path, text: str, code, message) -> None:
     file = tmp_path / "direct.csv"
     file.write_text(text)
-    with pytest.raises(SuiteError, match=message):
+    with raises(SuiteError, code=code, match=message):
         load_suite(file)
 
 
 def test_a_suite_in_several_languages_names_its_wordings_by_them() -> None:
-    with pytest.raises(SuiteError, match=r"every wording is a language, .* found the wording plain"):
+    with raises(SuiteError, code=Code.MALFORMED, match="'mul' .*plain"):
         leaning(worded(language="mul"))
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("name", "text", "code", "message"),
     [
-        ("occ_klingon.csv", MAGBIG, "its name tells no language"),
-        ("occ_german.csv", "title,prompt\na,b\n", "line 1: found the columns title, prompt"),
-        ("occ_german.csv", "", "line 1: found the columns none"),
-        ("occ_german.csv", "name,prompt\na,\n", "line 2: prompt: it is empty"),
-        ("occ_german.csv", "name,prompt\na,b\na,c\n", "line 3: name: 'a' stands there twice"),
-        ("occ_german.csv", 'name,prompt\na,"b\n', "not valid CSV"),
+        ("occ_klingon.csv", MAGBIG, Code.UNKNOWN_NAME, "occ_klingon"),
+        ("occ_german.csv", "title,prompt\na,b\n", Code.MISSING, "line 1: .*title, prompt"),
+        ("occ_german.csv", "", Code.MISSING, "line 1: .*none"),
+        ("occ_german.csv", "name,prompt\na,\n", Code.MISSING, "line 2: prompt"),
+        ("occ_german.csv", "name,prompt\na,b\na,c\n", Code.DUPLICATE, "line 3: name: 'a'"),
+        ("occ_german.csv", 'name,prompt\na,"b\n', Code.MALFORMED, "after line 1"),
     ],
 )
-def test_a_list_that_is_none_is_refused_in_a_line(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_a_list_that_is_none_is_refused_in_a_line(tmp_path: Path, name: str, text: str, code, message) -> None:
     file = tmp_path / name
     file.write_text(text)
-    with pytest.raises(SuiteError, match=message) as caught:
+    with raises(SuiteError, code=code, match=message) as caught:
         load_suite(file)
     assert "\n" not in str(caught.value)
 
@@ -211,20 +212,21 @@ def test_fairbenchs_scenarios_are_concepts_and_their_genders_the_groups_prompts(
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "code", "place"),
     [
-        ("scenarios: []", "scenarios: expected a list of one or more"),
-        ("scenarios: [a]", r"scenarios\.0: expected a mapping with id and prompt"),
-        ("scenarios: [{id: a}]", r"scenarios\.0: prompt: found None, expected a text"),
-        ("scenarios: [{id: a, prompt: b, counterfactuals: [c]}]", r"counterfactuals\.0: expected a mapping"),
+        ("scenarios: []", Code.TOO_FEW, "scenarios: "),
+        ("scenarios: [a]", Code.WRONG_TYPE, r"scenarios\.0: "),
+        ("scenarios: [{id: a}]", Code.WRONG_TYPE, r"scenarios\.0: prompt: "),
+        ("scenarios: [{id: a, prompt: b, counterfactuals: [c]}]", Code.WRONG_TYPE, r"counterfactuals\.0: "),
         (
             "scenarios: [{id: a, prompt: b, counterfactuals: [{attribute: gender, variants: [{value: male}]}]}]",
-            r"variants\.0: prompt: found None",
+            Code.WRONG_TYPE,
+            r"variants\.0: prompt: ",
         ),
     ],
 )
-def test_scenarios_that_lack_something_say_where(tmp_path: Path, text: str, message: str) -> None:
+def test_scenarios_that_lack_something_say_where(tmp_path: Path, text: str, code: Code, place: str) -> None:
     file = tmp_path / "kick.yaml"
     file.write_text(text)
-    with pytest.raises(SuiteError, match=rf"kick\.yaml: .*{message}"):
+    with raises(SuiteError, code=code, match=rf"kick\.yaml: .*{place}"):
         load_suite(file)

@@ -427,12 +427,17 @@ def test_a_closed_task_takes_no_answer(served):
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"answers": (("a", "a"),)}, {"answers": (("a", "a"), ("a", "b"))}, {"question": " "}, {"raters_each": 0},
-     {"repeats": 2.0}],
-)  # fmt: skip
-def test_a_task_that_cannot_be_is_refused(wrong):
-    with pytest.raises(RatingsError, match="expected"):
+    ("wrong", "code"),
+    [
+        ({"answers": (("a", "a"),)}, Code.OUT_OF_RANGE),
+        ({"answers": (("a", "a"), ("a", "b"))}, Code.OUT_OF_RANGE),
+        ({"question": " "}, Code.MISSING),
+        ({"raters_each": 0}, Code.OUT_OF_RANGE),
+        ({"repeats": 2.0}, Code.OUT_OF_RANGE),
+    ],
+)
+def test_a_task_that_cannot_be_is_refused(wrong, code):
+    with raises(RatingsError, code=code):
         TaskSpec(**{"title": "T", "question": "Q", "answers": (("a", "a"), ("b", "b"))} | wrong)
 
 

@@ -160,7 +160,7 @@ def test_nothing_is_added_to_somebody_else_s_database_and_an_emptied_one_is_told
     own = tmp_path / "ratings.sqlite"
     open_database(f"sqlite:///{own}").dispose()
     own.write_bytes(b"")
-    with pytest.raises(RatingsError, match=r"held \d+ changes and is empty; restore it"):
+    with raises(RatingsError, code=Code.CORRUPT, match=r"\d+ changes and is empty"):
         open_database(f"sqlite:///{own}")
 
 

@@ -204,11 +204,13 @@ def test_another_host_demands_a_password(tmp_path, monkeypatch):
     assert password_given(None) == "another long one"
 
 
-@pytest.mark.parametrize("content", ["", "short", None])
-def test_a_password_is_no_shorter_than_it_may_be(tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "code"), [("", Code.OUT_OF_RANGE), ("short", Code.OUT_OF_RANGE), (None, Code.UNREADABLE)]
+)
+def test_a_password_is_no_shorter_than_it_may_be(tmp_path, content, code):
     if content is not None:
         (tmp_path / "password").write_text(content)
-    with pytest.raises(InvalidInputError, match="password"):
+    with raises(InvalidInputError, code=code, match="password"):
         password_given(tmp_path / "password")
 
 

@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 import clinometer as cm
 from clinometer.cli.app import app
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.web.static_site import write_site
+from tests.raising import raises
 from tests.report.browsing import launched_chromium
 
 
@@ -55,7 +56,7 @@ def test_runs_of_one_suite_stand_side_by_side_and_what_was_flagged_or_refused_is
 
 def test_a_folder_that_holds_something_is_not_written_into(runs, site, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in site.rglob("*")}
-    with pytest.raises(InvalidInputError, match="expected a new or an empty folder"):
+    with raises(InvalidInputError, code=Code.ALREADY_EXISTS, match="--export"):
         write_site([str(runs)], site, tmp_path)
     assert {path: path.stat().st_mtime_ns for path in site.rglob("*")} == before
     done = CliRunner().invoke(app, ["serve", str(runs), "--cache", str(tmp_path), "--export", str(site)])

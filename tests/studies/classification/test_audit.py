@@ -83,8 +83,7 @@ def test_a_denoiser_that_stops_is_named_and_the_run_goes_on(tmp_path, audited):
         return measure(*arguments)
 
     painter.denoiser().errors = stop
-    words = "denoiser of painter: it stopped with RuntimeError: no more; what is finished is kept$"
-    with pytest.raises(ModelError, match=f"^{words}"):
+    with raises(ModelError, code=Code.FAILED, match=r"^denoiser of painter: .*RuntimeError: no more; [^\n]*$"):
         quick.audit(painter, toy_classification(), tmp_path / "run")
     assert cm.open_run(tmp_path / "run").directory.names("classifications", ".parquet")
     assert files(quick.audit(ClassifyingPainter(), toy_classification(), tmp_path / "run")) == files(audited)
@@ -99,7 +98,7 @@ def test_a_run_stopped_in_the_timestep_loop_ends_the_same(tmp_path, elimination,
         quick.audit(ClassifyingPainter(fail_after=fail_after), suite, tmp_path / "stopped")
     stopped = cm.open_run(tmp_path / "stopped")
     assert len(stopped.directory.names("classifications", ".parquet")) < len(stopped.parts)
-    with pytest.raises(RunNotFoundError, match="parts are not classified; give the audit's command again"):
+    with raises(RunNotFoundError, code=Code.INCOMPLETE, match="of 3 parts"):
         cm.score_run(tmp_path / "stopped")
     painter = ClassifyingPainter()
     resumed = quick.audit(painter, suite, tmp_path / "stopped")
@@ -209,7 +208,7 @@ def test_portraits_that_are_one_picture_count_once_and_refused_ones_are_missing(
 
 def test_a_model_that_only_draws_is_refused_before_it_draws(tmp_path):
     painter = Painter()
-    with pytest.raises(ModelError, match="painter: it gives no access to its denoiser, so it cannot classify"):
+    with raises(ModelError, code=Code.UNSUPPORTED, match="painter"):
         quick.audit(painter, toy_classification(), tmp_path / "run")
     assert painter.drawn == 0
 
@@ -252,7 +251,7 @@ def test_portraits_of_a_face_database_are_chosen_by_codes_and_seed(given, tmp_pa
     run = quick.audit(ClassifyingPainter(), suite, tmp_path / "run", portraits=tmp_path)
     assert run.samples.group.value_counts().to_dict() == dict.fromkeys(codes, 2)
     assert rows(run, "differential", group="gender", setting="20 noise samples").iloc[0].value > 0.9
-    with pytest.raises(ImportManifestError, match="no portrait of group 'young man'; the suite asks for some"):
+    with raises(ImportManifestError, code=Code.MISSING, match="'young man'"):
         quick.audit(ClassifyingPainter(), toy_classification(), tmp_path / "other", portraits=tmp_path)
 
 
@@ -261,13 +260,13 @@ def test_given_portraits_of_other_groups_are_refused(given, tmp_path):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     text = (given / "manifest.csv").read_text() + "\n"
     (tmp_path / "manifest.csv").write_text(text.replace("old man\n", "elder\n", 1))
-    with pytest.raises(ImportManifestError, match="group: 'elder' is not in suite toy classification"):
+    with raises(ImportManifestError, code=Code.UNKNOWN_NAME, match="'elder' .*toy classification"):
         quick.audit(ClassifyingPainter(), toy_classification(), tmp_path / "run", portraits=tmp_path)
 
 
 @pytest.mark.parametrize("suite", ["downstream/classification-reference", "downstream/editing-reference"])
 def test_an_import_names_the_command_that_has_a_model(given, tmp_path, suite):
-    with pytest.raises(SuiteError, match=f"clinometer audit --suite {suite} --portraits {given}"):
+    with raises(SuiteError, code=Code.UNSUPPORTED, match="clinometer audit --suite .*--portraits"):
         quick.import_images(given, tmp_path / "run", suite=suite)
     assert not (tmp_path / "run").exists()
 
@@ -284,7 +283,7 @@ def test_a_damaged_portrait_is_named_and_not_left_out(audited, tmp_path):
     rows[2]["image"]["bytes"] = rows[2]["image"]["bytes"][:60]
     rows[2]["sha256"] = sha256(rows[2]["image"]["bytes"])
     run.drawn.write(0, rows)
-    with pytest.raises(RunCorruptError, match=rf"part-00000.parquet: image {rows[2]['id']} is damaged"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"part-00000\.parquet: image 0495a616de02b317"):
         quick.audit(ClassifyingPainter(), toy_classification(), run.url)
 
 
@@ -293,5 +292,5 @@ def test_a_run_without_its_classifications_says_what_to_do(tmp_path):
     plan = build_plan(suite.prompt_specs(), seed=0, model_fingerprint=painter.card.fingerprint, part_size=8)
     run = create_run(tmp_path / "run", new_record(suite, painter.card, seed=0, origin="generated"), plan)
     generate(run, painter, NoProgress())
-    with pytest.raises(RunNotFoundError, match="3 of 3 parts are not classified"):
+    with raises(RunNotFoundError, code=Code.INCOMPLETE, match="3 of 3 parts"):
         cm.score_run(run.url)

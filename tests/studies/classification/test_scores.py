@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights
 from clinometer.studies.classification.scores import (
     ClassificationDesign,
@@ -18,6 +18,7 @@ from clinometer.studies.classification.scores import (
     setting_name,
     wins_at,
 )
+from tests.raising import raises
 from tests.studies.intervals import left_out
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -257,16 +258,16 @@ def test_the_same_arguments_give_the_same_numbers():
 
 
 @pytest.mark.parametrize(
-    ("errors", "design", "message"),
+    ("errors", "design", "code", "words"),
     [
-        ({GROUPS[0]: np.zeros((2, 4, 20))}, DESIGN, "expected \\(images × 5 classes"),
-        ({GROUPS[0]: np.zeros((2, 5, 3))}, DESIGN, "at least 20 trials"),
-        ({}, ClassificationDesign(GROUPS, A, B, (GENDER,), (5, 1)), "noise_samples: expected rising"),
-        ({}, ClassificationDesign(GROUPS, A, B, (GENDER,), ()), "noise_samples: expected rising"),
+        ({GROUPS[0]: np.zeros((2, 4, 20))}, DESIGN, Code.WRONG_SHAPE, r"5 classes .*20 trials\), found \(2, 4, 20\)"),
+        ({GROUPS[0]: np.zeros((2, 5, 3))}, DESIGN, Code.WRONG_SHAPE, r"20 trials\), found \(2, 5, 3\)"),
+        ({}, ClassificationDesign(GROUPS, A, B, (GENDER,), (5, 1)), Code.OUT_OF_RANGE, r"noise_samples: .*\(5, 1\)"),
+        ({}, ClassificationDesign(GROUPS, A, B, (GENDER,), ()), Code.OUT_OF_RANGE, r"noise_samples: .*\(\)"),
     ],
 )
-def test_input_that_does_not_fit(errors, design, message):
-    with pytest.raises(InvalidInputError, match=message):
+def test_input_that_does_not_fit(errors, design, code, words):
+    with raises(InvalidInputError, code=code, match=words):
         classification_study(errors, design, tolerance=0)
 
 

@@ -236,7 +236,7 @@ def test_the_same_table_again_is_nothing_new_and_another_needs_another_place(tmp
     before = (tmp_path / "run" / "scores.parquet").read_bytes()
     api.import_counts(written(tmp_path, PLAIN), tmp_path / "run")
     assert (tmp_path / "run" / "scores.parquet").read_bytes() == before
-    with pytest.raises(RunMismatchError, match="another --out"):
+    with raises(RunMismatchError, code=Code.MISMATCH, match="'counts'"):
         api.import_counts(written(tmp_path, PLAIN.replace("42", "41")), tmp_path / "run")
 
 
@@ -246,7 +246,7 @@ def test_a_changed_table_is_told(tmp_path: Path) -> None:
     content = bytearray(stored.read_bytes())
     content[40] ^= 1
     stored.write_bytes(content)
-    with pytest.raises(RunCorruptError, match=r"counts\.parquet"):
+    with raises(RunCorruptError, code=Code.CORRUPT, match=r"counts\.parquet"):
         api.verify_run(run)
 
 
@@ -269,39 +269,39 @@ def test_what_takes_images_says_so_in_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "code", "message"),
     [
-        ("concept,group,n\n", "counts.csv: it holds no counts"),
-        ("", "counts.csv, line 1: found the columns none; concept is missing"),
-        ("concept,group,n\na,x,1\na,y,-3\n", "counts.csv, line 3, n: found -3"),
-        ("concept,group,n\na,x,1\na,y,2.5\n", "counts.csv, line 3, n: found '2.5', expected a whole number"),
-        ("concept,group,n\na,x,1\na,y\n", "counts.csv, line 3, n: found None"),
-        ("concept,group,n\na,x,1\na,y,2\nb,x,3\n", "counts.csv, concept b: no row of group y"),
-        ("concept,group,n\na,x,1\na,y,2\na,x,3\n", "counts.csv, line 4: a, x was counted in line 2"),
-        ("concept,group,n,model\na,x,1,m\n", "counts.csv, line 1: found the columns .*'model' means nothing here"),
-        ("concept,n\na,1\n", "counts.csv, line 1: .* group is missing"),
-        ("concept,group,n\na,x,1\nb,x,1\n", "counts.csv, group: found x; expected two groups"),
-        ("concept,group,n\na,x,1\na,discarded,1\n", "expected two groups or more"),
-        ("concept,group,n\n,x,1\n", "counts.csv, line 2, concept: it is empty"),
-        ("concept,group,n,setting\na,x,1,\na,y,1,s\n", "counts.csv, line 2, setting: it is empty"),
-        ("concept,group,n\na,x,99999999999999999999\na,y,1\n", "counts.csv, line 2, n: found 9999"),
-        ("concept,group,n\na,x\x00,1\na,y,1\n", "counts.csv"),
-        ("concept,group,n\na,x,84 %\na,y,1\n", "found '84 %', expected a whole number of images; of a share give"),
-        ("concept,group,n\na,x,0.84\na,y,1\n", "of a share give the number of images"),
-        ("concept,x,y\na,1,2\n", "make a row of each number: concept, 'x' as its group, and n"),
-        ("Concept,group,n\na,x,1\na,y,1\n", "expected concept, group, n.*rename it to concept"),
-        ("concept,group,n\na,x,1\nA,y,1\n", "concept a, which is beside A: write it in one way"),
-        ("concept,group,n\na,x,1\na,y,2\nb,x,3\nb,y,4\nTotal,x,4\nTotal,y,6\n", "concept Total: it is the sum of"),
-        ("concept,group,n\na,x,1\na,y,2\nTotal,x,1\nTotal,y,2\n", "concept Total: it is the sum of"),
-        ("concept,group,n\na,x,1.000\na,y,2\n", "line 2, n: found '1.000'; write it without marks between thousands"),
-        ("concept,group,n\na,x,12'000\na,y,2\n", "write it without marks between thousands"),
-        ("concept;group;n\na;x;1\u202f000\na;y;2\n", "write it without marks between thousands"),
-        ("concept,group,count\na,x,1\n", "expected concept, group, n.*rename it to n$"),
+        ("concept,group,n\n", Code.TOO_FEW, r"counts\.csv"),
+        ("", Code.MISSING, r"counts\.csv, line 1: .*concept"),
+        ("concept,group,n\na,x,1\na,y,-3\n", Code.OUT_OF_RANGE, "line 3, n: .*-3"),
+        ("concept,group,n\na,x,1\na,y,2.5\n", Code.WRONG_TYPE, "line 3, n: .*'2.5'"),
+        ("concept,group,n\na,x,1\na,y\n", Code.WRONG_TYPE, "line 3, n: .*None"),
+        ("concept,group,n\na,x,1\na,y,2\nb,x,3\n", Code.MISSING, "concept b: .*y"),
+        ("concept,group,n\na,x,1\na,y,2\na,x,3\n", Code.DUPLICATE, "line 4: a, x .*line 2"),
+        ("concept,group,n,model\na,x,1,m\n", Code.UNKNOWN_NAME, "line 1: .*'model'"),
+        ("concept,n\na,1\n", Code.MISSING, "line 1: .*group"),
+        ("concept,group,n\na,x,1\nb,x,1\n", Code.TOO_FEW, "group: found x;"),
+        ("concept,group,n\na,x,1\na,discarded,1\n", Code.TOO_FEW, "found x, discarded;"),
+        ("concept,group,n\n,x,1\n", Code.MISSING, "line 2, concept"),
+        ("concept,group,n,setting\na,x,1,\na,y,1,s\n", Code.MISSING, "line 2, setting"),
+        ("concept,group,n\na,x,99999999999999999999\na,y,1\n", Code.OUT_OF_RANGE, "line 2, n: .*9999"),
+        ("concept,group,n\na,x\x00,1\na,y,1\n", Code.MALFORMED, r"counts\.csv"),
+        ("concept,group,n\na,x,84 %\na,y,1\n", Code.WRONG_TYPE, "'84 %'.*a share"),
+        ("concept,group,n\na,x,0.84\na,y,1\n", Code.WRONG_TYPE, r"0\.84'.*a share"),
+        ("concept,x,y\na,1,2\n", Code.UNKNOWN_NAME, "make a row of each number: concept, 'x'"),
+        ("Concept,group,n\na,x,1\na,y,1\n", Code.UNKNOWN_NAME, "rename it to concept"),
+        ("concept,group,n\na,x,1\nA,y,1\n", Code.MISSING, "concept a, .*beside A"),
+        ("concept,group,n\na,x,1\na,y,2\nb,x,3\nb,y,4\nTotal,x,4\nTotal,y,6\n", Code.CONFLICT, "concept Total"),
+        ("concept,group,n\na,x,1\na,y,2\nTotal,x,1\nTotal,y,2\n", Code.CONFLICT, "concept Total"),
+        ("concept,group,n\na,x,1.000\na,y,2\n", Code.MALFORMED, r"line 2, n: .*'1\.000'"),
+        ("concept,group,n\na,x,12'000\na,y,2\n", Code.MALFORMED, "thousands"),
+        ("concept;group;n\na;x;1\u202f000\na;y;2\n", Code.MALFORMED, "thousands"),
+        ("concept,group,count\na,x,1\n", Code.UNKNOWN_NAME, "rename it to n$"),
     ],
 )
-def test_a_bad_table_is_refused_in_a_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_bad_table_is_refused_in_a_line(tmp_path: Path, text: str, code, message) -> None:
     file = written(tmp_path, text)
-    with pytest.raises(ImportManifestError, match=message) as caught:
+    with raises(ImportManifestError, code=code, match=message) as caught:
         api.import_counts(file, tmp_path / "run")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
@@ -312,13 +312,13 @@ def test_the_command_takes_either_images_or_counts(tmp_path: Path) -> None:
     done = runner.invoke(app, ["import", "--counts", file, "--out", str(tmp_path / "run")])
     assert done.exit_code == 0
     assert "1 to man" in done.output
-    for words, message in (
-        (["import"], "nothing is given"),
-        (["import", str(tmp_path), "--counts", file], "found a folder too"),
-        (["import", "--counts", file, "--suite", "mcas"], "found --suite too"),
-        (["import", "--counts", str(tmp_path / "none.csv")], "no such file"),
+    for words, code, message in (
+        (["import"], Code.MISSING, "--counts FILE"),
+        (["import", str(tmp_path), "--counts", file], Code.CONFLICT, "a folder"),
+        (["import", "--counts", file, "--suite", "mcas"], Code.CONFLICT, "--suite"),
+        (["import", "--counts", str(tmp_path / "none.csv")], Code.UNREADABLE, r"none\.csv"),
     ):
-        with pytest.raises(ClinometerError, match=message):
+        with raises(ClinometerError, code=code, match=message):
             runner.invoke(app, words, catch_exceptions=False)
 
 
@@ -363,7 +363,7 @@ def test_a_large_table_takes_little_memory(
 
 def test_a_table_of_more_rows_than_are_read_is_refused(tmp_path: Path) -> None:
     lines = [f"c{c},{group},1" for c in range(50_001) for group in "ab"]
-    with pytest.raises(ImportManifestError, match="more than 100,000 rows; divide it"):
+    with raises(ImportManifestError, code=Code.TOO_MANY, match="100,000"):
         api.import_counts(written(tmp_path, "\n".join(["concept,group,n", *lines])), tmp_path / "run")
 
 

@@ -10,10 +10,11 @@ import pytest
 from PIL import Image
 from skimage.data import astronaut
 
-from clinometer.errors import ModelError
+from clinometer.errors import Code, ModelError
 from clinometer.models.protocols import FaceLandmarker
 from clinometer.stats.skin import mean_shape, warp_face
 from clinometer.studies.editing import faces
+from tests.raising import raises
 
 
 @pytest.fixture(scope="module")
@@ -78,5 +79,5 @@ def test_without_the_extra_there_is_no_landmarker(monkeypatch: pytest.MonkeyPatc
 
 def test_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.dat").write_bytes(b"not the weights")
-    with pytest.raises(ModelError, match="not the file that was expected"):
+    with raises(ModelError, code=Code.MISMATCH, match=r"other\.dat"):
         faces.DlibLandmarker(tmp_path / "other.dat")

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.records import Score
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup
 from clinometer.studies.editing.scores import planted_order
+from tests.raising import raises
 
 PLANTED = {
     name: {"man": p, "woman": 1 - p} for name, p in zip("abcdef", (0.95, 0.85, 0.65, 0.3, 0.2, 0.1), strict=True)
@@ -105,5 +106,5 @@ def test_too_few_known_professions_make_no_row() -> None:
 
 def test_portraits_without_a_group_are_refused() -> None:
     reading, groups = readings()
-    with pytest.raises(InvalidInputError, match="toy: expected 5 portraits, found 80"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, match="toy: .*5 .*80"):
         planted_order([reading], groups[:5], DESIGN, PLANTED)

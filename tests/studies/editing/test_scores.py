@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.records import Score
 from clinometer.stats.permutation import sign_flip_test
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
@@ -22,6 +22,7 @@ from clinometer.studies.editing.design import (
     average_face_angle,
 )
 from clinometer.studies.editing.scores import editing_study, flips, read_gender, read_gender_once
+from tests.raising import raises
 from tests.studies.editing.cases import DARK, DESIGN, LIGHT, Case
 from tests.studies.intervals import left_out
 
@@ -243,7 +244,7 @@ def test_q_values_are_at_least_p_and_name_their_family() -> None:
 
 def test_shapes_that_do_not_match_are_named() -> None:
     case = Case()
-    with pytest.raises(InvalidInputError, match="toy: after: expected shape"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, match=r"toy: after: .*\(48, 3, 2\), .*\(48, 1, 2\)"):
         editing_study(
             [replace(case.readings, after=case.readings.after[:, :1])], case.faces, case.groups, DESIGN
         )  # fmt: skip

@@ -89,21 +89,22 @@ def test_a_noise_that_lacks_a_picture_bounds_the_effect(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("suite", "options", "said"),
+    ("suite", "options", "code", "said"),
     [
-        (two_wordings(), {"ablate": True}, "choose one with --wording: plain, longer"),
-        (crossed_suite(), {"ablate": True}, "the suite has axes"),
-        (toy_suite(), {"phrases": ["young men"]}, "--ablate"),
-        (worded_suite(), {"phrases": ["a phtoo"]}, "'a phtoo', which is in no prompt"),
+        (two_wordings(), {"ablate": True}, Code.CONFLICT, "plain, longer"),
+        (crossed_suite(), {"ablate": True}, Code.CONFLICT, "crossed"),
+        (toy_suite(), {"phrases": ["young men"]}, Code.CONFLICT, "--ablate"),
+        (worded_suite(), {"phrases": ["a phtoo"]}, Code.UNKNOWN_NAME, "'a phtoo'"),
         (
             toy_suite(concepts=2, language="zh"),
             {"ablate": True, "phrases": ["lean 0.20", "lean 0.80"]},
-            "nothing is left",
+            Code.TOO_FEW,
+            "'lean 0.20'",
         ),
     ],
 )
-def test_what_cannot_be_left_out_is_said_in_a_line(suite, options, said):
-    with pytest.raises(SuiteError, match=said):
+def test_what_cannot_be_left_out_is_said_in_a_line(suite, options, code, said):
+    with raises(SuiteError, code=code, match=said):
         suite.with_options(**options)
 
 

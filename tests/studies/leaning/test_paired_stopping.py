@@ -82,9 +82,9 @@ def test_the_order_of_the_pairs_changes_nothing():
 
 def test_runs_of_other_numbers_are_no_pairs():
     first, second = pair()
-    with pytest.raises(InvalidInputError, match="different numbers of images"):
+    with raises(InvalidInputError, code=Code.MISMATCH, match="numbers of images"):
         paired_evidence([first], [embeddings(images=39)], design())
-    with pytest.raises(InvalidInputError, match="different numbers of attribute images"):
+    with raises(InvalidInputError, code=Code.MISMATCH, match="numbers of attribute images"):
         paired_evidence([first], [embeddings(images=40, attribute_images=6)], design())
     with raises(InvalidInputError, code=Code.UNSUPPORTED, field="until_decided"):
         compare_leanings([first], [second], design(), paired=False, until_decided=True)

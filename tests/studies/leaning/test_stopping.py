@@ -77,7 +77,7 @@ def test_a_precision_stops_where_the_sequence_is_narrow():
     widths = [(stand.high - stand.low) / 2 for stand in stands]
     rule = StoppingRule(precision=float(np.median(widths)))
     assert [stand.stops(rule) for stand in stands] == [width <= rule.precision for width in widths]
-    with pytest.raises(InvalidInputError, match="precision: expected a positive finite number, found 0"):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field="precision", match="found 0"):
         StoppingRule(precision=0)
 
 

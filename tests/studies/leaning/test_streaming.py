@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from clinometer._scratch import Scratch, VectorFile
-from clinometer.errors import RunStorageError
+from clinometer.errors import Code, RunStorageError
 from clinometer.stats.blocks import Blocks, mapped, sizes_of
 from clinometer.studies.leaning.scores import cosines, mcas_study, measuring
+from tests.raising import raises
 from tests.studies.leaning.studies import design, embeddings
 
 DESIGN = design()
@@ -94,7 +95,7 @@ def test_a_full_folder_for_temporary_files_is_told_with_the_way_out(monkeypatch)
         return open("/dev/full", "r+b", buffering=0)
 
     monkeypatch.setattr("clinometer._scratch.SpooledTemporaryFile", full_file)
-    with pytest.raises(RunStorageError, match=r"of 1 MiB .*No space left.*name another folder in TMPDIR"):
+    with raises(RunStorageError, code=Code.STORAGE, match="1 MiB .*No space left.*TMPDIR"):
         Scratch().keep(np.zeros(2**17))
 
 

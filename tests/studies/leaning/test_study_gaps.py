@@ -8,8 +8,9 @@ from math import isfinite, isnan
 import numpy as np
 import pytest
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.studies.leaning import mcas_study
+from tests.raising import raises
 from tests.studies.leaning.studies import DIM, GROUPS, design, embeddings, one, study
 
 NOTHING = np.empty((0, DIM))
@@ -166,15 +167,15 @@ def broken(x: np.ndarray, number: float) -> np.ndarray:
     return x
 
 
-@pytest.mark.parametrize(("number", "what"), [(np.nan, "NaN or infinity"), (np.inf, "NaN"), (0.0, "zero vector")])
+@pytest.mark.parametrize(("number", "what"), [(np.nan, "NaN"), (np.inf, "infinity"), (0.0, "zero")])
 def test_refuses_embeddings_by_encoder_and_target(number, what):
     plain = embeddings("ViT-B/32")
     images = (plain.target_images[0], broken(plain.target_images[1], number), *plain.target_images[2:])
-    with pytest.raises(InvalidInputError, match=f"encoder ViT-B/32, target 'target 1': row 1 .*{what}"):
+    with raises(InvalidInputError, code=Code.NOT_FINITE, match=f"encoder ViT-B/32, target 'target 1': row 1 .*{what}"):
         study(replace(plain, target_images=images))
     assert plain.group_words is not None
     words = dict(plain.group_words) | {"woman": broken(plain.group_words["woman"], number)}
-    with pytest.raises(InvalidInputError, match=f"words of group 'woman': row 1 .*{what}"):
+    with raises(InvalidInputError, code=Code.NOT_FINITE, match=f"words of group 'woman': row 1 .*{what}"):
         study(replace(plain, group_words=words))
 
 
@@ -183,46 +184,47 @@ def wrong_studies():
     assert plain.target_texts is not None
     assert plain.group_words is not None
     few = replace(plain, target_images=plain.target_images[:2])
-    yield "images of 2 targets, expected 6", [few], {}
-    yield "target texts, expected 6", [replace(plain, target_texts=plain.target_texts[:2])], {}
-    yield "nothing for group woman", [replace(plain, group_images={"man": plain.group_images["man"]})], {}
-    yield "nothing for group", [replace(plain, group_words={"man": plain.group_words["man"]})], {}
-    yield "different dimensions: 5, 24", [replace(plain, target_texts=np.ones((6, 5)))], {}
-    yield "expected embeddings", [replace(plain, target_texts=np.ones(6))], {}
-    yield "expected different names", [plain, plain], {}
-    yield "none of them 'mean'", [replace(plain, encoder="mean")], {}
-    yield "not the same numbers of images", [plain, replace(without_images(), encoder="other")], {}
-    yield "expected at least one", [], {}
-    yield "n_resamples", [plain], {"n_resamples": 0}
-    yield "n_permutations", [plain], {"n_permutations": -1}
-    yield "confidence", [plain], {"confidence": 95}
-    yield "seed", [plain], {"seed": -1}
+    only_man = {"man": plain.group_images["man"]}
+    yield Code.WRONG_SHAPE, (), "images of 2 targets, .*6", [few], {}
+    yield Code.WRONG_SHAPE, (), "2 target texts, .*6", [replace(plain, target_texts=plain.target_texts[:2])], {}
+    yield Code.MISSING, (), "group_images: .*woman", [replace(plain, group_images=only_man)], {}
+    yield Code.MISSING, (), "woman", [replace(plain, group_words={"man": plain.group_words["man"]})], {}
+    yield Code.WRONG_SHAPE, (), "5, 24", [replace(plain, target_texts=np.ones((6, 5)))], {}
+    yield Code.WRONG_SHAPE, (), "target texts", [replace(plain, target_texts=np.ones(6))], {}
+    yield Code.DUPLICATE, "encoders", "clip, clip", [plain, plain], {}
+    yield Code.DUPLICATE, "encoders", "found mean", [replace(plain, encoder="mean")], {}
+    yield Code.MISMATCH, (), "other", [plain, replace(without_images(), encoder="other")], {}
+    yield Code.TOO_FEW, "encoders", "", [], {}
+    yield Code.OUT_OF_RANGE, (), "n_resamples", [plain], {"n_resamples": 0}
+    yield Code.OUT_OF_RANGE, (), "n_permutations", [plain], {"n_permutations": -1}
+    yield Code.OUT_OF_RANGE, "confidence", "95", [plain], {"confidence": 95}
+    yield Code.OUT_OF_RANGE, "seed", "-1", [plain], {"seed": -1}
 
 
-@pytest.mark.parametrize(("complaint", "encoders", "options"), list(wrong_studies()))
-def test_refuses(complaint, encoders, options):
-    with pytest.raises(InvalidInputError, match=complaint) as caught:
+@pytest.mark.parametrize(("code", "field", "words", "encoders", "options"), list(wrong_studies()))
+def test_refuses(code, field, words, encoders, options):
+    with raises(InvalidInputError, code=code, field=field, match=words) as caught:
         mcas_study(encoders, design(), **({"n_resamples": 10, "n_permutations": 9} | options))
     assert str(caught.value).count("\n") <= 1
 
 
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("changes", "code", "complaint"),
     [
-        ({"a": "men"}, "a: no group named 'men'; groups are man, woman, nonbinary"),
-        ({"third": "x"}, "third: no group"),
-        ({"b": "man"}, "different groups"),
-        ({"third": "woman"}, "different groups"),
-        ({"targets": ()}, "targets"),
+        ({"a": "men"}, Code.UNKNOWN_NAME, "a: .*'men'; .*man, woman, nonbinary"),
+        ({"third": "x"}, Code.UNKNOWN_NAME, "third: .*'x'"),
+        ({"b": "man"}, Code.DUPLICATE, "a, b, third"),
+        ({"third": "woman"}, Code.DUPLICATE, "a, b, third"),
+        ({"targets": ()}, Code.TOO_FEW, "targets"),
     ],
 )
-def test_refuses_a_design(changes, complaint):
-    with pytest.raises(InvalidInputError, match=complaint):
+def test_refuses_a_design(changes, code, complaint):
+    with raises(InvalidInputError, code=code, match=complaint):
         design(**changes)
 
 
 def test_refuses_pairs_that_do_not_fit():
-    with pytest.raises(InvalidInputError, match="pairs of group 'man': 2, but it has 4 prompts"):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, match="pairs of group 'man': 2, .*4"):
         study(of=design(pairs=dict.fromkeys(GROUPS, ("adult", "child"))))
 
 

@@ -136,7 +136,7 @@ def test_a_gap_that_is_plain_draws_no_more_and_its_verdict_stands(tmp_path):
 
 
 def test_no_gap_is_decided_while_nobody_knows_how_the_reader_errs(tmp_path):
-    with pytest.raises(InvalidInputError, match=r"until: suite steered: .* give labelled pictures with --reader"):
+    with raises(InvalidInputError, code=Code.MISSING, field="until", match="steered: .*--reader"):
         drawn_until_decided(tmp_path, truth=None)
     assert not (tmp_path / "run").exists()
 
@@ -151,6 +151,6 @@ def test_labels_that_leave_a_group_out_are_refused_before_anything_is_drawn(tmp_
     men = write_labels(tmp_path / "men", groups=["men"])
     with raises(InvalidInputError, code=Code.MISSING, field="truth"):
         drawn_until_decided(tmp_path, truth=men)
-    with pytest.raises(ImportManifestError, match="no manifest"):
+    with raises(ImportManifestError, code=Code.NOT_FOUND, match=r"nowhere\.csv"):
         drawn_until_decided(tmp_path, truth=tmp_path / "nowhere.csv")
     assert not (tmp_path / "run").exists()

@@ -5,10 +5,11 @@ import pytest
 from PIL import Image
 
 import clinometer as cm
-from clinometer.errors import ImportManifestError, RunMismatchError
+from clinometer.errors import Code, ImportManifestError, RunMismatchError
 from clinometer.models.protocols import GenerationResult
 from clinometer.suites import load_suite, suite_from_mapping
 from tests import quick
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_t2iat_suite
 
 
@@ -50,7 +51,7 @@ def test_scoring_again_gives_the_same_table(run):
 def test_a_run_knows_its_suite(run):
     assert run.suite == toy_t2iat_suite(neutral=8, attribute=6, stimuli=4)
     assert "red-green" in run._repr_html_()
-    with pytest.raises(RunMismatchError, match=r"8 neutral and 2 × 6 .* not of suite 'toy-tests' \(5 neutral"):
+    with raises(RunMismatchError, code=Code.MISMATCH, match="8 neutral and 2 × 6 .*'toy-tests' .*5 neutral"):
         quick.audit(Painter(), toy_t2iat_suite(neutral=5, attribute=5, stimuli=4), run.url, encoder=Eye())
 
 
@@ -103,21 +104,21 @@ def test_finished_images_find_their_prompt_by_concept_and_group(tmp_path):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("0.png,mosque,,", "concept: 'mosque' is not in suite t2iat/judaism-christianity"),
-        ("0.png,chruch,,", "concept: 'chruch' is not in suite .*; did you mean church\\? Fix the manifest"),
-        ("0.png,church,kind,", "group: 'kind' is not in suite .*; expected pleasant, unpleasant. Fix the manifest"),
-        ("0.png,,pleasant,", "concept and group: 'pleasant' is not in suite"),
+        ("0.png,mosque,,", "concept: 'mosque' .*t2iat/judaism-christianity"),
+        ("0.png,chruch,,", r"concept: 'chruch' .*mean church\?"),
+        ("0.png,church,kind,", "group: 'kind' .*pleasant, unpleasant"),
+        ("0.png,,pleasant,", "concept and group: 'pleasant'"),
     ],
 )
 def test_a_row_that_the_suite_does_not_ask_is_refused_by_line(tmp_path, line, words):
     write_images(tmp_path / "made", ["file,concept,group,prompt", line])
-    with pytest.raises(ImportManifestError, match=f"line 2, {words}"):
+    with raises(ImportManifestError, code=Code.UNKNOWN_NAME, match=f"line 2, {words}"):
         quick.import_images(tmp_path / "made", tmp_path / "run", suite="t2iat/judaism-christianity", encoder=Eye())
 
 
 def test_a_concept_with_a_group_means_nothing_to_a_leaning_study(tmp_path):
     write_images(tmp_path / "made", ["file,concept,group,prompt", "0.png,housekeeper,man,"])
-    with pytest.raises(ImportManifestError, match=r"line 2, .*'housekeeper"):
+    with raises(ImportManifestError, code=Code.UNKNOWN_NAME, match=r"line 2, .*'housekeeper"):
         quick.import_images(tmp_path / "made", tmp_path / "run", suite="mcas", encoder=Eye())
 
 
