@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.api import verify_run
 from clinometer.cli.app import app
-from clinometer.errors import RatingsPlaceWarning
+from clinometer.errors import Code, RatingsError, RatingsPlaceWarning
 from clinometer.ratings.store import ratings_of
 from clinometer.web.app import create_app
 from clinometer.web.database import open_database, reading
@@ -19,6 +19,7 @@ from clinometer.web.ratings.tables import Base, Item
 from clinometer.web.ratings.tasks import answers_for
 from clinometer.web.security import ServerSettings, kept_key
 from tests import quick
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite, toy_t2iat_suite
 from tests.web.rating import Rater, token_in
 from tests.web.serving import client, ids
@@ -33,10 +34,10 @@ def runs(tmp_path_factory):
     return place
 
 
-def typed(*words, succeeds=True, said=None):
-    result = CliRunner().invoke(app, ["ratings", *map(str, words)], input=said)
-    assert (result.exit_code == 0) == succeeds, result.output + str(result.exception)
-    return result.output if succeeds else str(result.exception)
+def typed(*words, said=None):
+    result = CliRunner().invoke(app, ["ratings", *map(str, words)], input=said, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
 @pytest.mark.thorough
@@ -85,9 +86,8 @@ def test_pairs_are_shown_side_by_side_and_kept_with_their_order(runs, tmp_path):
     assert all(left != right for left, right in of)
     assert {left for left, _ in of} == {right for _, right in of}
     assert (run.scores.setting == "Which looks more like a man?").any()
-    typed(
-        "new", runs / "first", "--pairs", 2, "--answer", "x", "--database", url, succeeds=False, said="leave --answer"
-    )
+    with raises(RatingsError, code=Code.UNSUPPORTED, match="--answer"):
+        typed("new", runs / "first", "--pairs", 2, "--answer", "x", "--database", url)
 
 
 def test_ratings_made_elsewhere_are_taken_in(runs, tmp_path):
@@ -103,16 +103,21 @@ def test_ratings_made_elsewhere_are_taken_in(runs, tmp_path):
 def test_mistakes_are_told_with_a_way_out(runs, tmp_path):
     url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"
     for command in (("list",), ("collect", "0" * 16), ("remove", "0" * 16)):
-        assert "there is no database of ratings" in typed(*command, "--database", url, succeeds=False)
+        with raises(RatingsError, code=Code.NOT_FOUND, match="ratings.sqlite"):
+            typed(*command, "--database", url)
     assert not (tmp_path / "ratings.sqlite").exists()  # asking makes none
-    assert "expected the file of an SQLite database" in typed("repair", "--database", url, succeeds=False)
+    with raises(RatingsError, code=Code.NOT_FOUND, match="ratings.sqlite"):
+        typed("repair", "--database", url)
     open_database(url)
     for command in (("collect", "0" * 16), ("remove", "0" * 16)):
-        assert "there is no task" in typed(*command, "--database", url, succeeds=False)
+        with raises(RatingsError, code=Code.NOT_FOUND, match="0" * 16):
+            typed(*command, "--database", url)
     fresh = quick.audit(Painter(), toy_suite(target=2, concepts=2), tmp_path / "fresh", encoder=Eye())
-    assert "ratings import" in typed("export", fresh.url, "--out", tmp_path / "x.csv", succeeds=False)
+    with raises(RatingsError, code=Code.NOT_FOUND, match="ratings import"):
+        typed("export", fresh.url, "--out", tmp_path / "x.csv")
     asked = ("new", runs / "first", "--concept", "concept 9", "--database", url)
-    assert "no images of 'concept 9'" in typed(*asked, succeeds=False)
+    with raises(RatingsError, code=Code.UNKNOWN_NAME, field="concept", match="'concept 9'"):
+        typed(*asked)
 
 
 def test_a_concept_of_several_stimuli_is_one_item(tmp_path):
@@ -154,10 +159,10 @@ def test_a_rater_and_a_task_are_removed_for_good(tmp_path):
     typed("collect", task, "--database", url)
     names = ratings_of(cm.open_run(run.url)).groupby("answer").rater.first()
     of_task = ("remove", task, "--database", url)
-    refused = typed(*of_task, "--rater", "nobody", succeeds=False)
-    assert "has no rater 'nobody'; found " in refused
-    assert names.man in refused
-    assert "nothing was removed" in typed(*of_task, "--rater", names.man, said="n\n", succeeds=False)
+    with raises(RatingsError, code=Code.NOT_FOUND, match=f"'nobody'; .*{names.man}"):
+        typed(*of_task, "--rater", "nobody")
+    with raises(RatingsError, code=Code.REFUSED):
+        typed(*of_task, "--rater", names.man, said="n\n")
     assert "1 raters" in typed(*of_task, "--rater", names.man, said="y\n")
     left = cm.open_run(run.url)
     assert set(ratings_of(left).rater) == {names.woman}
@@ -198,7 +203,8 @@ def test_serve_and_ratings_find_the_same_database(tmp_path, monkeypatch):
     served = TestClient(create_app(settings))
     assert f'href="/ratings/{task}"' in served.get("/ratings").text
     place.unlink()
-    assert "is missing" in typed("list", succeeds=False)
+    with raises(RatingsError, code=Code.NOT_FOUND, match="ratings.sqlite"):
+        typed("list")
     assert "is missing" in TestClient(create_app(settings)).get("/ratings").text
 
 

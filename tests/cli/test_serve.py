@@ -13,11 +13,13 @@ from typer.testing import CliRunner
 
 from clinometer.cli import serve as module
 from clinometer.cli.app import app
+from clinometer.errors import Code, InvalidInputError, RunNotFoundError
 from clinometer.web.app import create_app
 from clinometer.web.database import reading
 from clinometer.web.ratings.tasks import listed_tasks
 from clinometer.web.security import ServerSettings
 from tests import quick
+from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
 
@@ -55,10 +57,9 @@ def served(runs, tmp_path):
         process.communicate()
 
 
-def mistake(*words, **environment):
-    result = CliRunner(env=environment).invoke(app, ["serve", *map(str, words)])
-    assert result.exit_code != 0
-    return str(result.exception)
+def serve(*words, **environment):
+    """Serve within this process, which ends by the error that the test expects."""
+    CliRunner(env=environment).invoke(app, ["serve", *map(str, words)], catch_exceptions=False)
 
 
 def test_a_demonstration_is_added_to_what_is_served(runs, tmp_path):
@@ -111,24 +112,27 @@ def test_with_a_password_nothing_is_shown_without_it(served):
 
 
 def test_another_host_needs_a_password(runs):
-    said = mistake(runs, "--host", "0.0.0.0", CLINOMETER_PASSWORD="")
-    assert "needs a password" in said
-    assert "--password-file" in said
+    with raises(InvalidInputError, code=Code.MISSING, match="--password-file"):
+        serve(runs, "--host", "0.0.0.0", CLINOMETER_PASSWORD="")
 
 
 def test_a_place_that_is_not_there_is_told(tmp_path, monkeypatch):
-    assert "no such directory" in mistake(tmp_path / "nowhere")
+    with raises(RunNotFoundError, code=Code.NOT_FOUND, match="nowhere: "):
+        serve(tmp_path / "nowhere")
     monkeypatch.chdir(tmp_path)
-    assert mistake().startswith("runs: no such directory")
+    with raises(RunNotFoundError, code=Code.NOT_FOUND, match="^runs: "):
+        serve()
 
 
 def test_a_port_that_is_taken_is_told(runs, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        said = mistake(runs, "--port", taken.getsockname()[1], "--cache", tmp_path)
-    assert "cannot listen there" in said
-    assert "--port" in said
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        raises(InvalidInputError, code=Code.FAILED, match="--port"),
+    ):
+        serve(runs, "--port", taken.getsockname()[1], "--cache", tmp_path)
 
 
 def test_without_the_extra_it_says_what_to_install(runs, monkeypatch):
     monkeypatch.setattr(module, "NEEDED", ("no_such_module",))
-    assert "pip install 'clinometer[web]'" in mistake(runs)
+    with raises(InvalidInputError, code=Code.NOT_INSTALLED, match=r"clinometer\[web\]"):
+        serve(runs)

@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 
 from clinometer.cli import measuring as weat
 from clinometer.cli.app import app
-from clinometer.errors import ClinometerError
+from clinometer.errors import ClinometerError, Code
 from clinometer.report.wording import interval, number
 from clinometer.suites import load_suite
+from tests.raising import raises
 
 
 @pytest.fixture
@@ -25,8 +26,8 @@ def vectors(tmp_path):
     return tmp_path / "v.vec"
 
 
-def run(*words):
-    return CliRunner().invoke(app, ["test", *map(str, words)], env={"COLUMNS": "200"}, terminal_width=200)
+def run(*words, **options):
+    return CliRunner().invoke(app, ["test", *map(str, words)], env={"COLUMNS": "200"}, terminal_width=200, **options)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".json", ".parquet"])
@@ -74,14 +75,13 @@ def test_no_number_and_no_name_is_cut(vectors, tmp_path, monkeypatch, width):
 
 def test_a_wrong_place_is_refused_before_anything_is_computed(tmp_path):
     (tmp_path / "t.csv").mkdir()
-    for out, message in (
-        (tmp_path / "t.xlsx", "expected a file of .csv, .json, .parquet"),
-        (tmp_path / "no" / "t.csv", "no folder"),
-        (tmp_path / "t.csv", "found a folder"),
+    for out, code in (
+        (tmp_path / "t.xlsx", Code.UNSUPPORTED),
+        (tmp_path / "no" / "t.csv", Code.NOT_FOUND),
+        (tmp_path / "t.csv", Code.UNSUPPORTED),
     ):
-        result = run("weat/6", "-o", out, "-e", "nowhere")
-        assert isinstance(result.exception, ClinometerError)
-        assert message in str(result.exception)
+        with raises(ClinometerError, code=code, match="^--out "):
+            run("weat/6", "-o", out, "-e", "nowhere", catch_exceptions=False)
 
 
 def test_an_encoder_that_knows_nothing_of_the_words_is_named():

@@ -59,8 +59,9 @@ def test_a_folder_that_holds_something_is_not_written_into(runs, site, tmp_path)
     with raises(InvalidInputError, code=Code.ALREADY_EXISTS, match="--export"):
         write_site([str(runs)], site, tmp_path)
     assert {path: path.stat().st_mtime_ns for path in site.rglob("*")} == before
-    done = CliRunner().invoke(app, ["serve", str(runs), "--cache", str(tmp_path), "--export", str(site)])
-    assert isinstance(done.exception, InvalidInputError)
+    words = ["serve", str(runs), "--cache", str(tmp_path), "--export", str(site)]
+    with raises(InvalidInputError, code=Code.ALREADY_EXISTS):
+        CliRunner().invoke(app, words, catch_exceptions=False)
 
 
 @pytest.mark.thorough

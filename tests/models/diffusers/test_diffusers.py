@@ -356,7 +356,7 @@ def test_an_index_without_a_class_asks_for_no_trust(tmp_path, content):
 @pytest.mark.parametrize(
     ("options", "code", "field", "message"),
     [
-        ({"steps": 0}, Code.OUT_OF_RANGE, (), "steps: found 0"),
+        ({"steps": 0}, Code.OUT_OF_RANGE, "steps", "found 0"),
         ({"height": 33}, Code.OUT_OF_RANGE, "height", "found 33"),
         ({"width": -8}, Code.OUT_OF_RANGE, "width", "found -8"),
         ({"batch_size": 0}, Code.OUT_OF_RANGE, "batch_size", "found 0"),

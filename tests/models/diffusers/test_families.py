@@ -179,7 +179,7 @@ def test_a_decoder_without_its_prior_is_refused(tmp_path):
     [
         ("unclip", {"height": 64}, Code.UNSUPPORTED, "height", "a UnCLIPPipeline"),
         ("unclip", {"negative_prompt": "x"}, Code.UNSUPPORTED, "negative_prompt", "a UnCLIPPipeline"),
-        ("unclip", {"prior_steps": 0}, Code.OUT_OF_RANGE, (), "prior_steps: found 0"),
+        ("unclip", {"prior_steps": 0}, Code.OUT_OF_RANGE, "prior_steps", "found 0"),
         ("sd-1", {"prior_steps": 3}, Code.UNSUPPORTED, "prior_steps", "a StableDiffusionPipeline"),
         ("sd-1", {"safety_checker": "maybe"}, Code.UNKNOWN_NAME, "safety_checker", "found 'maybe'"),
         ("sd-1", {"offload": "model", "device": "cpu"}, Code.UNSUPPORTED, "offload", "on the CPU"),
@@ -403,7 +403,11 @@ def test_a_lora_that_peft_saved_is_as_strong_as_its_configuration_says(families,
 
 
 def test_a_lora_that_does_not_fit(families, lora, tmp_path):
-    with raises(ModelNotFoundError, code=Code.TOO_MANY, field="lora", match="found none in"):
+    with raises(ModelNotFoundError, code=Code.NOT_FOUND, field="lora", match=str(tmp_path)):
+        load(str(families("sd-1")), lora=str(tmp_path))
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.safetensors").touch()
+    with raises(ModelNotFoundError, code=Code.TOO_MANY, field="lora", match=r"a\.safetensors, b\.safetensors"):
         load(str(families("sd-1")), lora=str(tmp_path))
     (tmp_path / "broken.safetensors").write_bytes(b"0123456789")
     with raises(ModelError, code=Code.MISMATCH, field="lora", match=r"broken\.safetensors .*download it again"):

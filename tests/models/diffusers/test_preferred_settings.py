@@ -81,9 +81,9 @@ def test_settings_of_edits_do_not_touch_what_is_drawn(stable_diffusion):
 
 
 def test_settings_of_edits_that_do_not_fit_are_named(stable_diffusion):
-    with raises(ModelError, code=Code.OUT_OF_RANGE, match="edit_steps: found 0"):
+    with raises(ModelError, code=Code.OUT_OF_RANGE, field="edit_steps", match="found 0"):
         load_generator(str(stable_diffusion), edit_steps=0)
-    with raises(ModelError, code=Code.OUT_OF_RANGE, match="edit_guidance_scale: found -1"):
+    with raises(ModelError, code=Code.OUT_OF_RANGE, field="edit_guidance_scale", match="found -1"):
         load_generator(str(stable_diffusion), edit_guidance_scale=-1.0)
 
 

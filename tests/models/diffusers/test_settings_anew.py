@@ -37,7 +37,7 @@ def test_the_reference_model_keeps_the_settings_it_was_made_for():
 
 def test_what_a_pipeline_cannot_be_set_to_is_refused(stable_diffusion):
     held = load_generator(str(stable_diffusion))
-    with raises(ModelError, code=Code.OUT_OF_RANGE, match="steps: found 0"):
+    with raises(ModelError, code=Code.OUT_OF_RANGE, field="steps", match="found 0"):
         held.with_settings(steps=0)
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from clinometer._messages import quoted
 from clinometer._torch import torch
-from clinometer.errors import ModelError, ModelNotFoundError
+from clinometer.errors import Code, ModelError, ModelNotFoundError
 from clinometer.models.mitigation import Mitigation, find_mitigation, read_mitigation
 from clinometer.models.weights import (
     Source,
@@ -309,8 +309,9 @@ def _lora_file(spec: str, offline: bool) -> tuple[Source, Path]:
         files = sorted(source.path.glob("*.safetensors"))
     if len(files) != 1 or files[0].suffix != ".safetensors":
         names = ", ".join(file.name for file in files) or "none"
-        raise ModelNotFoundError.too_many(
+        raise ModelNotFoundError(
             f"found {names} in {spec}, expected one safetensors file; name the file itself, as DIRECTORY/FILE",
+            code=Code.TOO_MANY if len(files) > 1 else Code.NOT_FOUND,
             field="lora",
         )
     return source, files[0]

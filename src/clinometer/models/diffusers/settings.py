@@ -186,10 +186,12 @@ def _name_of(key: str, parameters: dict[str, Parameter]) -> str | None:
 def _check(pipeline: Any, settings: dict[str, Any], prefix: str = "") -> None:
     for key in ("steps", "prior_steps"):
         if settings.get(key, 1) < 1:
-            raise ModelError.out_of_range(f"{prefix}{key}: found {settings[key]}, expected 1 or more")
+            raise ModelError.out_of_range(f"found {settings[key]}, expected 1 or more", field=f"{prefix}{key}")
     for key in ("guidance_scale", "prior_guidance_scale"):
         if not 0 <= settings.get(key, 0) < inf:
-            raise ModelError.out_of_range(f"{prefix}{key}: found {settings[key]:g}, expected a number from 0 up")
+            raise ModelError.out_of_range(
+                f"found {settings[key]:g}, expected a number from 0 up", field=f"{prefix}{key}"
+            )
     scale = getattr(pipeline, "vae_scale_factor", 8)
     multiple = max(8, scale if isinstance(scale, int) else 8)
     for key in {"height", "width"} & set(settings):
