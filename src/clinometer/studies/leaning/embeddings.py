@@ -277,11 +277,7 @@ class _Row(NamedTuple):
 
 
 def _read_parts(
-    run: Run,
-    encoder: str,
-    parts: Sequence[int] | None = None,
-    width: int = 0,
-    left_out: Collection[str] = (),
+    run: Run, encoder: str, parts: Sequence[int] | None = None, width: int = 0, left_out: Collection[str] = ()
 ) -> Iterator[tuple[int, list[_Row], Mapping[str, np.ndarray]]]:
     """Yield each part, its images that have a vector and are not in ``left_out``, and the vectors."""
     for part, vectors in run.vectors.each_part(encoder, parts, width):

@@ -10,10 +10,7 @@ from clinometer.report.figures import Figure
 from clinometer.report.readers import confusion_figure
 from clinometer.report.rows import BY_COSINES, Row
 from clinometer.report.view import View
-from clinometer.studies.leaning.figures import (
-    planted_figure,
-    planted_probabilities,
-)
+from clinometer.studies.leaning.figures import planted_figure, planted_probabilities
 from clinometer.studies.leaning.view import LeaningView
 
 NOT_SHOWN: Final = "not shown"

@@ -22,13 +22,7 @@ from clinometer.runs.run import Run
 from clinometer.runs.tracing import parts_without_trace, trace_parts
 from clinometer.stats.equivalence import standard_error_of
 from clinometer.stats.power import images_for_share
-from clinometer.studies.leaning import (
-    Evidence,
-    StoppingRule,
-    counted_once,
-    evidence_of,
-    paired_evidence,
-)
+from clinometer.studies.leaning import Evidence, StoppingRule, counted_once, evidence_of, paired_evidence
 from clinometer.studies.leaning.compare import split_rows
 from clinometer.studies.leaning.conditioning import (
     draw_prior_embeddings,
@@ -47,15 +41,7 @@ from clinometer.studies.leaning.pair_and_axes import compare_fidelity, shape_of
 from clinometer.studies.leaning.printed import PRINTED
 from clinometer.studies.leaning.scores.measuring import pairs_counted_once
 from clinometer.studies.leaning.scores.needed import images_needed
-from clinometer.studies.study import (
-    ComparedGroups,
-    PartStage,
-    Pool,
-    Scored,
-    Study,
-    WholeStage,
-    suite_of,
-)
+from clinometer.studies.study import ComparedGroups, PartStage, Pool, Scored, Study, WholeStage, suite_of
 from clinometer.suites import LeaningSuite
 
 SHARES: Final = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)

@@ -348,9 +348,7 @@ def each_target(replicates: TargetReplicates, make: Callable[[Replicates], Estim
 
 
 def null_expectation(
-    replicates: TargetReplicates,
-    formula: Callable[[Replicates], np.ndarray],
-    centre: Callable[..., np.ndarray],
+    replicates: TargetReplicates, formula: Callable[[Replicates], np.ndarray], centre: Callable[..., np.ndarray]
 ) -> np.ndarray:
     """Return the centre over null replicates (… × T) of a non-negative number of every target: (T,)."""
     centres = [centre(np.asarray(formula(part), np.float64), axis=0) for part in replicates.parts()]
@@ -375,10 +373,7 @@ class Estimate:
 
     def folded(self) -> Estimate:
         """Return magnitudes: |value| with the images of the intervals under the absolute value."""
-        inner, outer = (
-            fold_interval(self.low, self.high),
-            fold_interval(self.stimulus_low, self.stimulus_high),
-        )
+        inner, outer = (fold_interval(self.low, self.high), fold_interval(self.stimulus_low, self.stimulus_high))
         return replace(
             self,
             value=np.abs(self.value),

@@ -230,10 +230,7 @@ def layout_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, targets:
     first = next((lay for lay, e in zip(layouts, encoders, strict=True) if e.reads_text), layouts[0])
     for layout, embeddings in zip(layouts, encoders, strict=True):
         words_differ = embeddings.reads_text and layout.word_counts != first.word_counts
-        if words_differ or (layout.target_sizes, layout.prompt_sizes) != (
-            first.target_sizes,
-            first.prompt_sizes,
-        ):
+        if words_differ or (layout.target_sizes, layout.prompt_sizes) != (first.target_sizes, first.prompt_sizes):
             raise InvalidInputError.mismatch(
                 f"encoder {embeddings.encoder}: not the same numbers of images or words as the others"
             )

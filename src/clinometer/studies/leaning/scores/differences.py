@@ -59,11 +59,7 @@ from clinometer.studies.leaning.scores.design import (
 )
 from clinometer.studies.leaning.scores.encoder_check import checks_of, withheld_by_level
 from clinometer.studies.leaning.scores.measuring import counted_once, pairs_counted_once
-from clinometer.studies.leaning.scores.middle import (
-    attribute_influences,
-    differences_from_middle,
-    margin_around_middle,
-)
+from clinometer.studies.leaning.scores.middle import attribute_influences, differences_from_middle, margin_around_middle
 from clinometer.studies.leaning.scores.missing import Absent, Influences, MissingPictures, Run, absent_pictures
 from clinometer.studies.leaning.scores.rows import Basis, Contrast
 from clinometer.studies.leaning.scores.views import EncoderView, linear_views, views_of
@@ -281,13 +277,7 @@ def _fewest_batches(layouts: tuple[Layout, Layout], t: int) -> int:
 
 
 def difference_family(
-    design: Design,
-    measured: Sequence[Run],
-    encoder: str,
-    component: str,
-    *,
-    paired: bool,
-    absent: Absent | None = None,
+    design: Design, measured: Sequence[Run], encoder: str, component: str, *, paired: bool, absent: Absent | None = None
 ) -> Family:
     """Compare one component of every target; the mean over encoders has verdicts on those in ``JUDGED``."""
     pair = measured[0][0].pair
@@ -317,10 +307,7 @@ def _row_fields(
     inside = np.full_like(p, nan) if margin is None else images.p_outside(margin)
     columns = {"value": images.value, "low": inner.low, "high": inner.high, "p": p, "p_equivalence": inside}
     if not setup.design.axes:
-        columns |= {
-            "stimulus_low": np.fmin(inner.low, outer.low),
-            "stimulus_high": np.fmax(inner.high, outer.high),
-        }
+        columns |= {"stimulus_low": np.fmin(inner.low, outer.low), "stimulus_high": np.fmax(inner.high, outer.high)}
     for t, p_value in enumerate(p.tolist()):
         test = TEST.format("paired" if paired else "unpaired") if isfinite(p_value) else ""
         yield {name: float(column[t]) for name, column in columns.items()} | {"test": test}

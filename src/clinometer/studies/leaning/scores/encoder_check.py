@@ -36,12 +36,7 @@ from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import OTHERS, Judgement, ReasonCode, Verdict, judged_as
 from clinometer.stats.association import nearest_group
 from clinometer.stats.confusion import Informedness, ReadingCounts, corrected_share, informedness
-from clinometer.stats.permutation import (
-    MEET_IN_THE_MIDDLE_LIMIT,
-    permute_labels,
-    permute_statistic,
-    split_test,
-)
+from clinometer.stats.permutation import MEET_IN_THE_MIDDLE_LIMIT, permute_labels, permute_statistic, split_test
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.cosines import by_view
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, StudySetup, unit_rows

@@ -176,11 +176,7 @@ class Absent:
 
 
 def absent_pictures(
-    missing: MissingPictures | None,
-    runs: TwoRuns,
-    design: Design,
-    settings: ResamplingSettings,
-    pairs: TwoRuns | None,
+    missing: MissingPictures | None, runs: TwoRuns, design: Design, settings: ResamplingSettings, pairs: TwoRuns | None
 ) -> Absent | None:
     """Show what is missing, or there twice, to the encoders; None where nothing is.
 

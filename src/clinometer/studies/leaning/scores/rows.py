@@ -14,13 +14,7 @@ from clinometer.metrics.records import MEAN, Score, corrected
 from clinometer.metrics.verdict import FEWEST_IMAGES, Decide, judge_family, with_bounds
 from clinometer.stats.bounded_means import BoundedMeans
 from clinometer.stats.power import ScoredPilot
-from clinometer.studies.leaning.scores.contrasts import (
-    ContrastTests,
-    ItemValues,
-    Tested,
-    contrast_tests,
-    filled_tests,
-)
+from clinometer.studies.leaning.scores.contrasts import ContrastTests, ItemValues, Tested, contrast_tests, filled_tests
 from clinometer.studies.leaning.scores.cosines import Estimate
 from clinometer.studies.leaning.scores.design import Layout, StudySetup
 from clinometer.studies.leaning.scores.middle import (
