@@ -29,7 +29,7 @@ from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores.design import ResamplingSettings
-from clinometer.studies.leaning.scores.differences import difference_family, measured_runs
+from clinometer.studies.leaning.scores.differences import compare_runs
 from clinometer.studies.leaning.scores.missing import MissingPictures
 
 WAYS = {"independent": None, "partners, loosely": 0.5, "partners, closely": 0.95}
@@ -84,8 +84,8 @@ def _each_prompt(run: EncoderEmbeddings, other: EncoderEmbeddings, make) -> Enco
 def verdict_rows(runs: Runs, way: str) -> list[Score]:
     """The rows that carry the verdicts on concepts, as ``compare_leanings`` makes them, and nothing else of it."""
     design, paired = design_of(len(runs[0].target_images)), WAYS[way] is not None
-    measured = measured_runs([runs[0]], [runs[1]], design, ResamplingSettings(1, 0, 0, 0.95), paired)
-    return difference_family(design, measured, "mean", "mcas", paired=paired).judged()
+    compared = compare_runs([runs[0]], [runs[1]], design, ResamplingSettings(1, 0, 0, 0.95), paired=paired)
+    return compared.component_family("mean", "mcas").judged()
 
 
 @dataclass(frozen=True)

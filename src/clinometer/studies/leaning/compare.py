@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isfinite, nan
 from typing import Final, Literal
@@ -23,19 +23,10 @@ from clinometer.studies.leaning.scores.design import (
     EncoderEmbeddings,
     ResamplingSettings,
     StudySetup,
-    layout_of,
 )
-from clinometer.studies.leaning.scores.differences import (
-    JUDGED,
-    NO_INTERVAL,
-    contrast_differences,
-    difference_family,
-    image_counts,
-    make_comparable,
-    measured_runs,
-)
-from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld, withheld_between
-from clinometer.studies.leaning.scores.missing import Absent, MissingPictures, Run, absent_pictures
+from clinometer.studies.leaning.scores.differences import JUDGED, NO_INTERVAL, ComparedRuns, compare_runs, measured_runs
+from clinometer.studies.leaning.scores.encoder_check import checks_of, withheld_between, withheld_by_level
+from clinometer.studies.leaning.scores.missing import MissingPictures
 from clinometer.studies.leaning.scores.mitigated import DIVERSITY, FIDELITY, held, image_spread
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family
 from clinometer.studies.leaning.scores.shares import OWN_FIDELITY
@@ -104,37 +95,27 @@ def compare_leanings(
         raise InvalidInputError.unsupported(
             "images drawn until decided are compared in pairs only", field="until_decided"
         )
-    pairs = (first, second) if paired else None
-    first, second, lost = make_comparable(first, second, design, paired=paired)
-    checks = [reader_checks(run, design, confidence=confidence) for run in (first, second)]
-    layouts = [layout_of(run, design) for run in (first, second)]
     settings = ResamplingSettings(n_resamples, 1, seed, confidence, store=store)
-    measured = measured_runs(first, second, design, settings, paired, linear=True)
-    absent = absent_pictures(missing, (first, second), design, settings, pairs)
+    runs = compare_runs(first, second, design, settings, paired=paired, missing=missing)
+    checks = [checks_of(run, design, confidence=confidence) for run in runs.embeddings]
     rows = [
         row
-        for encoder in measured[0][1]
+        for encoder in runs.encoders
         for component in COMPARED
-        for row in difference_family(design, measured, encoder, component, paired=paired, absent=absent).judged()
+        for row in runs.component_family(encoder, component).judged()
     ]
-    level, runs = measured, (first, second)
-    if image_counts(layouts[0]) != image_counts(layouts[1]):
-        runs = _level(first, second)
-        level = measured_runs(*runs, design, settings, paired, linear=True)
-    of_both = image_part_replicates(
-        [(run, study, views[MEAN].targets.point) for run, (study, views) in zip(runs, level, strict=True)]
-    )
-    rows.append(_magnitude(design, of_both, paired, confidence, absent, measured))
-    rows = [_note_left_out(row, lost, design, paired) for row in rows]
+    rows = [*rows, _magnitude(runs, _equally_many(runs, settings), confidence)]
+    rows = [_note_left_out(row, runs) for row in rows]
     if until_decided:
-        stands = {name: paired_evidence(first, second, design, component=name, ahead=True) for name in JUDGED}
+        stands = {name: paired_evidence(*runs.embeddings, design, component=name, ahead=True) for name in JUDGED}
         rows = differences_when_stopped(rows, stands, design)
     return withheld_between(rows, *checks)
 
 
-def _note_left_out(row: Score, lost: Mapping[str, Sequence[int]], design: Design, paired: bool) -> Score:
+def _note_left_out(row: Score, runs: ComparedRuns) -> Score:
     """Note in a row that rests on attribute images which of their prompts were left out."""
-    positions = {group: lost[group] for group in (design.a, design.b) if group in lost}
+    design = runs.design
+    positions = {group: runs.left_out[group] for group in (design.a, design.b) if group in runs.left_out}
     if not positions or row.component == "ita":
         return row
     words = []
@@ -142,107 +123,111 @@ def _note_left_out(row: Score, lost: Mapping[str, Sequence[int]], design: Design
         prompts = design.prompts.get(group)
         named = named_or_counted([f"“{prompts[i]}”" for i in at], "of the prompts") if prompts is not None else ""
         words.append(f"{named or f'{len(at)} of the prompts'} of {group}")
-    images = "images that both runs drew" if paired else "images in one of the runs"
+    images = "images that both runs drew" if runs.paired else "images in one of the runs"
     return with_reasons(row, f"left out of both for want of {images}: {' and '.join(words)}")
 
 
-def _level(
-    first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings]
-) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings]]:
-    """Cut both runs to equally many images of every prompt: the first ones of the larger."""
-
-    def cut(run: EncoderEmbeddings, other: EncoderEmbeddings) -> EncoderEmbeddings:
-        def shorter(images: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-            return tuple(own[: len(their)] for own, their in zip(images, others, strict=True))
-
-        return replace(
-            run,
-            target_images=shorter(run.target_images, other.target_images),
-            target_batches=run.target_batches and shorter(run.target_batches, other.target_images),
-            group_images={g: shorter(images, other.group_images[g]) for g, images in run.group_images.items()},
-        )
-
-    pairs = list(zip(first, second, strict=True))
-    return [cut(one, other) for one, other in pairs], [cut(other, one) for one, other in pairs]
+def _equally_many(runs: ComparedRuns, settings: ResamplingSettings) -> list[ImagePartReplicates]:
+    """Replicate both runs' image parts over equally many images of every prompt: the first ones of the larger."""
+    (first, _), (second, _) = runs.measured
+    embeddings, measured = runs.embeddings, runs.measured
+    counts = [(setup.layout.target_sizes, setup.layout.prompt_sizes) for setup in (first, second)]
+    if counts[0] != counts[1]:
+        pairs = list(zip(*runs.embeddings, strict=True))
+        embeddings = [_cut(one, other) for one, other in pairs], [_cut(other, one) for one, other in pairs]
+        measured = measured_runs(embeddings, runs.design, settings, runs.paired)
+    return image_part_replicates([
+        (run, setup, views[MEAN].targets.point) for run, (setup, views) in zip(embeddings, measured, strict=True)
+    ])  # fmt: skip
 
 
-def _magnitude(
-    design: Design,
-    both: Sequence[ImagePartReplicates],
-    paired: bool,
-    confidence: float,
-    absent: Absent | None,
-    measured: Sequence[Run],
-) -> Score:
+def _cut(run: EncoderEmbeddings, other: EncoderEmbeddings) -> EncoderEmbeddings:
+    """Cut what an encoder saw of a run to as many images of every prompt as it saw of the other, if these are fewer."""
+
+    def shorter(images: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        return tuple(x[: len(y)] for x, y in zip(images, others, strict=True))
+
+    return replace(
+        run,
+        target_images=shorter(run.target_images, other.target_images),
+        target_batches=run.target_batches and shorter(run.target_batches, other.target_images),
+        group_images={g: shorter(images, other.group_images[g]) for g, images in run.group_images.items()},
+    )
+
+
+def _magnitude(runs: ComparedRuns, both: Sequence[ImagePartReplicates], confidence: float) -> Score:
     """Report which run leans more, over all targets that both measure.
 
     What is missing of a run may make each of its targets lean less, or more, by itself: as far as it may, the
     difference is moved, and is as uncertain as it was; so it is to where all pictures count as often as drawn.
     """
-    points = [run.point for run in both]
-    is_measured = np.isfinite(points[0]) & np.isfinite(points[1])
+    is_measured, left_out = _with_interval(runs.design, both)
     if not is_measured.any():
         reason = "no target is measured in both runs"
         return not_measured(Score(metric=METRIC, component="magnitude", category="all", reason=reason))
-    is_measured, left_out = _with_interval(design, both, is_measured)
 
-    def difference(kind: Literal["images", "stimulus"]) -> np.ndarray:
-        replicates = [getattr(run, kind) * np.sign(run.point) for run in both]
-        return np.asarray((replicates[1] - replicates[0])[..., is_measured].mean(axis=-1))
+    def difference(kind: Literal["point", "images", "stimulus"]) -> np.ndarray:
+        first, second = (getattr(run, kind) * np.sign(run.point) for run in both)
+        return np.asarray((second - first)[..., is_measured].mean(axis=-1))
 
     def excess(kind: Literal["images", "stimulus"]) -> list[float]:
         errors = [np.sqrt(variance(getattr(run, kind)))[is_measured] for run in both]
         return [
-            float(magnitude_excess(own[is_measured], error).mean()) for own, error in zip(points, errors, strict=True)
+            float(magnitude_excess(run.point[is_measured], error).mean())
+            for run, error in zip(both, errors, strict=True)
         ]
 
-    value = np.asarray(
-        (points[1] * np.sign(points[1]) - points[0] * np.sign(points[0]))[..., is_measured].mean(axis=-1)
-    )
-    images, stimulus = difference("images"), difference("stimulus")
+    value, images, stimulus = difference("point"), difference("images"), difference("stimulus")
     inner, outer = (percentile_interval(draws, confidence, value=value) for draws in (images, stimulus))
     of_images, of_stimuli = excess("images"), excess("stimulus")
-
-    layouts = [study.layout for study, _ in (measured[:1] if paired else measured)]
-    repeated = [layout.repeated(t) for layout in layouts for t in np.flatnonzero(is_measured).tolist()]
+    pictures = runs.absent.pictures if runs.absent else MissingPictures(((), ()))
 
     def row(shift: float = 0.0) -> Score:
         moved = float(value + shift)
         surely = np.sign(moved) * max(0.0, abs(moved) - of_images[int(moved > 0)])
         p = float(student_p(surely, np.sqrt(variance(images))))
-        found = Score(
+        test = MAGNITUDE_TEST.format("paired" if runs.paired else "unpaired")
+        magnitude = Score(
             metric=METRIC, component="magnitude", category="all", value=moved, low=float(inner.low + shift),
             high=float(inner.high + shift), stimulus_low=float(outer.low + shift),
-            stimulus_high=float(outer.high + shift), p=p,
-            test=MAGNITUDE_TEST.format("paired" if paired else "unpaired") if isfinite(p) else "",
-            n_target=int(is_measured.sum()), n_missing=sum(absent.pictures.of_targets) if absent else 0,
-            n_missing_attributes=sum(absent.pictures.of_groups.values()) if absent else 0, n_repeated=sum(repeated),
-            reason=left_out if isfinite(p) else NO_INTERVAL,
+            stimulus_high=float(outer.high + shift), p=p, test=test if isfinite(p) else "",
+            n_target=int(is_measured.sum()), n_missing=sum(pictures.of_targets),
+            n_missing_attributes=sum(pictures.of_groups.values()), reason=left_out if isfinite(p) else NO_INTERVAL,
+            n_repeated=sum(runs.repeated[t] for t in np.flatnonzero(is_measured)),
         )  # fmt: skip
-        return magnitude_row(found, of_images, of_stimuli)
+        return magnitude_row(magnitude, of_images, of_stimuli)
 
-    if absent is None:
-        return row()
-    least, most = np.stack([absent.magnitudes(i, measured[i], points[i]) for i in (0, 1)], axis=1)
-    own, weights = np.abs(points), pair_weights(measured[0][0], COMPONENTS[IMAGE_PART], *measured[0][0].pair)
-    drawn = [np.abs(x + absent.drawn_shift(i, measured[i], MEAN, weights)) for i, x in enumerate(points)]
-    shifts = [(second - own[1]) - (first - own[0]) for first, second in ((most[0], least[1]), (least[0], most[1]))]
     fillings = {
-        kind: [[row(float(x[is_measured].mean()))] for x in some if np.isfinite(x[is_measured]).all()]
-        for kind, some in ((MISSING, shifts), (REPEATS, [drawn[1] - own[1] - drawn[0] + own[0]]))
+        kind: [[row(float(shift[is_measured].mean()))] for shift in shifts if np.isfinite(shift[is_measured]).all()]
+        for kind, shifts in _magnitude_shifts(runs, [run.point for run in both]).items()
     }
     return with_bounds([row()], fillings)[0]
 
 
-def _with_interval(
-    design: Design, both: Sequence[ImagePartReplicates], is_measured: np.ndarray
-) -> tuple[np.ndarray, str]:
+def _magnitude_shifts(runs: ComparedRuns, points: Sequence[np.ndarray]) -> dict[str, list[np.ndarray]]:
+    """Find how far each target's difference of magnitudes moves by what is filled in, by kind: (T,) each."""
+    if runs.absent is None:
+        return {}
+    setup, _ = runs.measured[0]
+    least, most = np.stack([runs.absent.magnitudes(i, runs.measured[i], points[i]) for i in (0, 1)], axis=1)
+    sizes, weights = np.abs(points), pair_weights(setup, COMPONENTS[IMAGE_PART], *setup.pair)
+    drawn = [
+        np.abs(x + runs.absent.drawn_shift(i, runs.measured[i], MEAN, weights)) for i, x in enumerate(points)
+    ]  # fmt: skip
+    ways = ((most[0], least[1]), (least[0], most[1]))
+    return {
+        MISSING: [(second - sizes[1]) - (first - sizes[0]) for first, second in ways],
+        REPEATS: [drawn[1] - sizes[1] - drawn[0] + sizes[0]],
+    }
+
+
+def _with_interval(design: Design, both: Sequence[ImagePartReplicates]) -> tuple[np.ndarray, str]:
     """Find the targets whose images have a spread in both runs, all where none has; say why others are left out.
 
     A single target of one image would take the interval from the mean over all.
     """
-    spread = [np.isfinite(variance(run.images)) for run in both]
-    sure = is_measured & spread[0] & spread[1]
+    is_measured = np.all([np.isfinite(run.point) for run in both], axis=0)
+    sure = is_measured & np.all([np.isfinite(variance(run.images)) for run in both], axis=0)
     if not sure.any() or sure.sum() == is_measured.sum():
         return is_measured, ""
     names = [target.name for target, out in zip(design.targets, is_measured & ~sure, strict=True) if out]
@@ -300,29 +285,26 @@ def split_rows(
     InvalidInputError
         Encoders or counts of images that differ between the runs.
     """
-    own = [replace(second, group_images=first.group_images) for first, second in zip(at_one, guided, strict=True)]
-    first, second, _ = make_comparable(at_one, own, design, paired=True)
-    settings = ResamplingSettings(1, 0, 0, 0.95)
-    measured = measured_runs(first, second, design, settings, paired=True)
-    absent = absent_pictures(missing, (first, second), design, settings, (at_one, own))
-    contrast = _contrast(measured[0][0], design, ADDED)
-    family = contrast_differences(
-        measured, MEAN, [contrast], ADDED, paired=True, margin=design.margin, judged=True, absent=absent
-    )
-    checks = [reader_checks(run, design) for run in (first, second)]
-    added = withheld_between(family.judged(), *checks)
-    own_rows = []  # each run's own, judged as its own report does
-    for (study, views), check, component in zip(measured, checks, (LEARNED, AT_GUIDANCE), strict=True):
+    guided = [replace(second, group_images=first.group_images) for first, second in zip(at_one, guided, strict=True)]
+    runs = compare_runs(at_one, guided, design, ResamplingSettings(1, 0, 0, 0.95), paired=True, missing=missing)
+    contrast = _contrast(runs.measured[0][0], design, ADDED)
+    added = runs.family(MEAN, [contrast], ADDED, margin=design.margin, judged=True).judged()
+    checks = [checks_of(run, design) for run in runs.embeddings]
+    added = [
+        replace(row, metric=SPLIT, family=row.family.replace(METRIC, SPLIT, 1))
+        for row in withheld_between(added, *checks)
+    ]
+    by_run = []  # what either run is by itself, judged as in its own report
+    for (setup, views), check, component in zip(runs.measured, checks, (LEARNED, AT_GUIDANCE), strict=True):
         name = f"{SPLIT}: {component} over {len(design.targets)} targets"
-        contrasts = [_contrast(study, design, component)]
-        judged = contrast_family(study, views[MEAN], contrasts, name, margin=design.margin, judged=True)
-        own_rows.append(withheld(judged, check))
-    added = [replace(row, metric=SPLIT, family=row.family.replace(METRIC, SPLIT, 1)) for row in added]
-    return [*own_rows[0], *added, *own_rows[1], *_costs(first, second, fidelity)]
+        contrasts = [_contrast(setup, design, component)]
+        judged = contrast_family(setup, views[MEAN], contrasts, name, margin=design.margin, judged=True)
+        by_run.append(withheld_by_level(judged, check))
+    return [*by_run[0], *added, *by_run[1], *_costs(*runs.embeddings, fidelity)]
 
 
-def _contrast(study: StudySetup, design: Design, component: str) -> Contrast:
-    weights, basis = pair_weights(study, COMPONENTS[IMAGE_PART], *study.pair), Basis(COMPONENTS[IMAGE_PART], study.pair)
+def _contrast(setup: StudySetup, design: Design, component: str) -> Contrast:
+    weights, basis = pair_weights(setup, COMPONENTS[IMAGE_PART], *setup.pair), Basis(COMPONENTS[IMAGE_PART], setup.pair)
     return Contrast(weights, basis, {"metric": SPLIT, "component": component}, (design.a, design.b))
 
 

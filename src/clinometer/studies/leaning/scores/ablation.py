@@ -36,7 +36,7 @@ from clinometer.studies.leaning.scores.contrasts import (
     paired_difference,
 )
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, ResamplingSettings, StudySetup
-from clinometer.studies.leaning.scores.differences import make_comparable, measured_runs, of_no_width, p_values
+from clinometer.studies.leaning.scores.differences import compare_runs, of_no_width, p_values
 from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld
 from clinometer.studies.leaning.scores.views import EncoderView
 
@@ -81,9 +81,8 @@ def ablation_rows(
         Encoders or counts of images that differ.
     """
     without = [replace(one, group_images=other.group_images) for one, other in zip(without, whole, strict=True)]
-    first, second, _ = make_comparable(without, whole, design, paired=True)
-    measured = measured_runs(first, second, design, ResamplingSettings(1, 0, 0, confidence), paired=True, linear=True)
-    (setup, before), (_, after) = measured
+    runs = compare_runs(without, whole, design, ResamplingSettings(1, 0, 0, confidence), paired=True)
+    (setup, before), (_, after) = runs.measured
     view, lost = paired_difference(before[MEAN], after[MEAN]), list(missing) or [0] * len(words)
     tests = _tests(setup, view)
     fillings = [tests.filled(lost, side) for side in (0, 1)] if any(lost) else []
@@ -92,7 +91,7 @@ def ablation_rows(
         rows=rows, name=f"{ABLATION}: effects of {len(words)} words", sides=(design.a, design.b), margin=design.margin,
         fewest=FEWEST_IMAGES, fillings=filled,
     )  # fmt: skip
-    judged = withheld(family.judged(), reader_checks(first, design, confidence=confidence))
+    judged = withheld(family.judged(), reader_checks(runs.embeddings[0], design, confidence=confidence))
     return [
         replace(row, concept=each.concept, family=row.family.removeprefix(f"{METRIC}: "))
         for row, each in zip(judged, words, strict=True)

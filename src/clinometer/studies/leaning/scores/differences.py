@@ -13,9 +13,10 @@ same in both runs: along axes they are taken as fixed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from math import isfinite, isnan, nan
 from typing import Any
 
@@ -26,7 +27,6 @@ from clinometer.metrics.differences import (
     METRIC,
     Family,
     image_seeds,
-    judged_families,
     require_comparable,
     with_reasons,
 )
@@ -55,14 +55,15 @@ from clinometer.studies.leaning.scores.design import (
     Layout,
     ResamplingSettings,
     StudySetup,
+    TwoRuns,
     layout_of,
 )
-from clinometer.studies.leaning.scores.encoder_check import checks_of, withheld_by_level
+from clinometer.studies.leaning.scores.encoder_check import checks_of, withheld_between
 from clinometer.studies.leaning.scores.measuring import counted_once, pairs_counted_once
 from clinometer.studies.leaning.scores.middle import attribute_influences, differences_from_middle, margin_around_middle
 from clinometer.studies.leaning.scores.missing import Absent, Influences, MissingPictures, Run, absent_pictures
 from clinometer.studies.leaning.scores.rows import Basis, Contrast
-from clinometer.studies.leaning.scores.views import EncoderView, linear_views, views_of
+from clinometer.studies.leaning.scores.views import EncoderView, linear_views
 
 NO_INTERVAL = "no interval: a prompt has one image"
 NO_NUMBER = "one of the runs has no such number: no image of it, or of one of the cells, or no word"
@@ -72,143 +73,154 @@ TEST = "{} t over images, two-sided"
 JUDGED = (IMAGE_PART, "mcas")
 """What a comparison gives verdicts on."""
 
-
 EstimateTests = MeanTests | BoundedMeans | DifferenceTests
 
 
-def make_comparable(
-    first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings], design: Design, *, paired: bool
-) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings], dict[str, list[int]]]:
-    """Count each picture or pair once, and drop from both runs the prompts that one has no attribute image of.
-
-    Returns
-    -------
-    Both runs, and the attribute prompts that were left out, by group and position.
-
-    Raises
-    ------
-    InvalidInputError
-        Encoders or, where paired, counts of images that differ between the runs.
-    """
-    layouts = [layout_of(run, design) for run in (first, second)]
-    require_comparable(first, second, [image_counts(layout) for layout in layouts], paired=paired)
-    sizes = [dict(zip(layout.groups, layout.prompt_sizes, strict=True)) for layout in layouts]
-    empty = {
-        group: [i for i, both in enumerate(zip(sizes[0][group], sizes[1][group], strict=True)) if not all(both)]
-        for group in layouts[0].groups
-    }
-    lost = {group: prompts for group, prompts in empty.items() if prompts}
-
-    def without_lost(encoder: EncoderEmbeddings) -> EncoderEmbeddings:
-        """Drop these prompts' images from a run: a group is the mean of the same prompts in both."""
-        images = {
-            group: tuple(x[:0] if i in lost.get(group, ()) else x for i, x in enumerate(by_prompt))
-            for group, by_prompt in encoder.group_images.items()
-        }
-        return replace(encoder, group_images=images)
-
-    first, second = ([without_lost(encoder) for encoder in run] for run in (first, second))
-    if paired:
-        return *pairs_counted_once(first, second), lost
-    return counted_once(first, design), counted_once(second, design), lost
-
-
-def image_counts(layout: Layout) -> tuple[object, object]:
-    """Count the images of every target and of every attribute prompt."""
-    return layout.target_sizes, layout.prompt_sizes
-
-
-def measured_runs(
-    first: Sequence[EncoderEmbeddings],
-    second: Sequence[EncoderEmbeddings],
-    design: Design,
-    settings: ResamplingSettings,
-    paired: bool,
-    *,
-    linear: bool = False,
-) -> list[Run]:
-    """Measure both runs: the setup and views of each. Replicates share weights, except of images without partners.
-
-    What is ``linear`` in the mean cosines needs no replicates.
-    """
-    views = linear_views if linear else views_of
-    studies = [
-        StudySetup(design, layout_of(run, design), replace(settings, image_seed=image_seed))
-        for run, image_seed in zip((first, second), image_seeds(settings.seed, paired=paired), strict=True)
-    ]
-    return [
-        (setup, {view.encoder: view for view in views(run, setup).all})
-        for run, setup in zip((first, second), studies, strict=True)
-    ]
-
-
 @dataclass(frozen=True)
-class _Compared:
-    """Two runs as one view sees them, and what their rows count.
+class ComparedRuns:
+    """Two runs of one design that are compared, second minus first.
 
     Attributes
     ----------
-    studies, views : of the first run and the second.
+    paired : whether the i-th images of a prompt are partners.
+    embeddings : of either run, with each picture or pair once, and without the attribute prompts that are left out.
+    left_out : the attribute prompts that one of the runs has no image of, by group and position.
+    measured : the setup and the views of either run. Replicates share weights, except of images without partners.
     absent : what is missing of either run, where verdicts have to hold whatever it shows.
     """
 
-    studies: tuple[StudySetup, StudySetup]
-    views: tuple[EncoderView, EncoderView]
+    design: Design
     paired: bool
-    margin: float | None
+    embeddings: TwoRuns
+    left_out: Mapping[str, Sequence[int]]
+    measured: tuple[Run, Run]
     absent: Absent | None
+
+    @property
+    def encoders(self) -> list[str]:
+        """Names of the views: of the average, then of each encoder."""
+        return list(self.measured[0][1])
+
+    @cached_property
+    def _layouts(self) -> list[Layout]:
+        return [setup.layout for setup, _ in self.measured]
 
     @cached_property
     def sizes(self) -> list[int]:
         """Images of each target, in the run that has fewer."""
-        first, second = (setup.layout.target_sizes for setup in self.studies)
-        return [min(both) for both in zip(first, second, strict=True)]
+        return [min(both) for both in zip(*(layout.target_sizes for layout in self._layouts), strict=True)]
 
     @cached_property
     def repeated(self) -> list[int]:
         """Repeated pictures of each target."""
-        layouts = [setup.layout for setup in self.studies[: 1 if self.paired else 2]]  # both runs have the same pairs
-        return [sum(layout.repeated(t) for layout in layouts) for t in self.studies[0].target_numbers]
+        layouts = self._layouts[: 1 if self.paired else 2]  # both runs have the same pairs
+        return [sum(layout.repeated(t) for layout in layouts) for t in range(len(self.sizes))]
 
     @cached_property
-    def batched(self) -> list[int]:
-        """Batches of each target."""
-        layouts = (self.studies[0].layout, self.studies[1].layout)
-        return [_fewest_batches(layouts, t) for t in self.studies[0].target_numbers]
+    def batches(self) -> list[int]:
+        """Batches of each target's images in the run that has fewer units of chance; 0 if neither has batches."""
+        counts = [[layout.batch_count(t) for layout in self._layouts] for t in range(len(self.sizes))]
+        sizes = zip(*(layout.target_sizes for layout in self._layouts), strict=True)
+        return [
+            min(batches or size for batches, size in zip(*both, strict=True)) if any(both[0]) else 0
+            for both in zip(counts, sizes, strict=True)
+        ]
 
-    def rows(
+    def component_family(self, encoder: str, component: str) -> Family:
+        """Compare one component of every target; the mean over encoders has verdicts on those in ``JUDGED``."""
+        setup, _ = self.measured[0]
+        modalities = COMPONENTS[component]
+        contrast = Contrast(
+            pair_weights(setup, modalities, *setup.pair), Basis(modalities, setup.pair), {"component": component},
+            (self.design.a, self.design.b),
+        )  # fmt: skip
+        is_judged = component in JUDGED and encoder == MEAN
+        return self.family(encoder, [contrast], component, margin=self.design.margin, judged=is_judged)
+
+    def family(
+        self, encoder: str, contrasts: Sequence[Contrast], name: str, *, margin: float | None, judged: bool
+    ) -> Family:
+        """Compare contrasts of every target between the runs, as one family; with verdicts if ``judged``."""
+        (setup, first), (other, second) = ((setup, views[encoder]) for setup, views in self.measured)
+        influences: list[Influences] = [
+            (attribute_influences(first, contrast.weights), attribute_influences(second, contrast.weights))
+            if judged and contrast.weights[[II, ITA]].any()
+            else None
+            for contrast in contrasts
+        ]
+        fillings = [
+            self.absent.fillings((setup, other), (first, second), contrast.weights, influence) if self.absent else []
+            for contrast, influence in zip(contrasts, influences, strict=True)
+        ]
+        ways = min(map(len, fillings))
+        missing = self.absent.pictures if self.absent and ways else None
+
+        def rows(contrast: Contrast, influence: Influences, *filled: Any, **shift: Any) -> list[Score]:
+            return self._rows((first, second), contrast, influence, margin, missing, *filled, **shift)
+
+        each_contrast = list(zip(contrasts, influences, strict=True))
+        by_contrast = [rows(contrast, influence) for contrast, influence in each_contrast]
+        sides = [contrast.sides for contrast, of_contrast in zip(contrasts, by_contrast, strict=True)
+                 for _ in of_contrast]  # fmt: skip
+        as_drawn = list[Score]()
+        if any(self.repeated):
+            assert self.absent is not None
+            for contrast, influence in each_contrast:
+                one, two = (self.absent.drawn_shift(i, self.measured[i], encoder, contrast.weights) for i in (0, 1))
+                as_drawn += rows(contrast, influence, shift=(two - one, two - one))
+        return Family(
+            rows=list(chain.from_iterable(by_contrast)), name=f"{name} over {len(self.sizes)} targets",
+            margin=margin, fewest=FEWEST_IMAGES, as_drawn=as_drawn,
+            sides=([a for a, _ in sides], [b for _, b in sides]) if judged else None,
+            fillings=[
+                [
+                    row
+                    for (contrast, influence), filled in zip(each_contrast, fillings, strict=True)
+                    for row in rows(contrast, influence, *filled[way])
+                ]
+                for way in range(ways)
+            ],
+        )  # fmt: skip
+
+    def _rows(
         self,
+        views: tuple[EncoderView, EncoderView],
         contrast: Contrast,
-        own: Influences,
+        influences: Influences,
+        margin: float | None,
+        missing: MissingPictures | None,
         filling: Sequence[Filling] = ((), ()),
         shift: tuple[ArrayLike, ArrayLike] = (0.0, 0.0),
     ) -> list[Score]:
         """Return a row for each target: the difference of a contrast.
 
-        ``own`` : how the attribute images move it, if it is compared with the middles as well. ``filling`` : what
-        replaces missing pictures. ``shift`` : how far it is moved, from 0 and from the middles.
+        ``influences`` : how the attribute images move it, if it is compared with the middles as well. ``filling`` :
+        what replaces missing pictures. ``shift`` : how far it is moved, from 0 and from the middles.
         """
-        (setup, other), (first, second) = self.studies, self.views
+        (setup, other), (first, second) = (setup for setup, _ in self.measured), views
         tests: ContrastTests | ContrastDifferences
         if self.paired:
             tests = paired_tests(setup, paired_difference(first, second), contrast.weights, filling[0], shift[0])
         else:
-            tests = unpaired_differences(self.studies, self.views, contrast.weights, filling, shift[0])
-        of_rows = _row_fields(setup, tests, self.margin, self.paired, shift)
-        if own is not None:
-            of_runs = [(setup, first, own[0]), (other, second, own[1])]
-            apart = differences_from_middle(of_runs, contrast.weights, filling, shift[1], paired=self.paired)
-            reach = self.margin or 0.0
-            around = min(margin_around_middle(view.poles, contrast.weights, reach) for view in self.views)
-            around = nan if self.margin is None else around
-            of_rows = _with_middles(of_rows, apart, around, setup.settings.confidence, shift)
+            tests = unpaired_differences((setup, other), views, contrast.weights, filling, shift[0])
+        fields_of_rows = _row_fields(setup, tests, margin, self.paired, shift)
+        if influences is not None:
+            runs = [(setup, first, influences[0]), (other, second, influences[1])]
+            apart = differences_from_middle(runs, contrast.weights, filling, shift[1], paired=self.paired)
+            around = nan if margin is None else min(
+                margin_around_middle(view.poles, contrast.weights, margin) for view in views
+            )  # fmt: skip
+            fields_of_rows = _with_middles(fields_of_rows, apart, around, setup.settings.confidence, shift)
         imaged, nothing = contrast.weights[[II, ITA]].any(), [0] * len(self.sizes)
-        missing = self.absent.pictures.of_targets if self.absent and imaged else nothing
-        groups = [g for g in contrast.basis.groups if contrast.weights[[II, ITP], g].any()]
-        of_groups = self.absent.pictures.of_groups if self.absent else Counter[str]()
-        n_attributes = sum(of_groups[setup.design.groups[g]] for g in groups)
-        repeated, batched = (counts if imaged else nothing for counts in (self.repeated, self.batched))
-        columns = zip(setup.design.targets, self.sizes, missing, repeated, batched, of_rows, strict=True)
+        of_targets = missing.of_targets if missing and imaged else nothing
+        of_groups = missing.of_groups if missing else Counter[str]()
+        n_attributes = sum(
+            of_groups[self.design.groups[g]] for g in contrast.basis.groups if contrast.weights[[II, ITP], g].any()
+        )
+        repeated, batches = (counts if imaged else nothing for counts in (self.repeated, self.batches))
+        columns = zip(
+            self.design.targets, self.sizes, of_targets, repeated, batches, fields_of_rows, strict=True
+        )  # fmt: skip
         return [
             Score(
                 **{**contrast.names, "metric": METRIC}, concept=target.name, category=target.category,
@@ -220,77 +232,60 @@ class _Compared:
         ]  # fmt: skip
 
 
-def contrast_differences(
-    measured: Sequence[Run],
-    encoder: str,
-    contrasts: Sequence[Contrast],
-    name: str,
+def compare_runs(
+    first: Sequence[EncoderEmbeddings],
+    second: Sequence[EncoderEmbeddings],
+    design: Design,
+    settings: ResamplingSettings,
     *,
     paired: bool,
-    margin: float | None,
-    judged: bool,
-    absent: Absent | None = None,
-) -> Family:
-    """Compare contrasts of every target between two runs, as one family; with verdicts if ``judged``."""
-    (setup, first), (other, second) = ((setup, views[encoder]) for setup, views in measured)
-    influences: list[Influences] = [
-        (attribute_influences(first, contrast.weights), attribute_influences(second, contrast.weights))
-        if judged and contrast.weights[[II, ITA]].any()
-        else None
-        for contrast in contrasts
+    missing: MissingPictures | None = None,
+) -> ComparedRuns:
+    """Count each picture or pair once, drop attribute prompts that one run has no image of, and measure both runs.
+
+    ``missing`` : what either run was asked for and did not draw.
+
+    Raises
+    ------
+    InvalidInputError
+        Encoders or, where paired, counts of images that differ between the runs.
+    """
+    layouts = [layout_of(run, design) for run in (first, second)]
+    counts = [(layout.target_sizes, layout.prompt_sizes) for layout in layouts]
+    require_comparable(first, second, counts, paired=paired)
+    sizes = [dict(zip(layout.groups, layout.prompt_sizes, strict=True)) for layout in layouts]
+    empty = {
+        group: [i for i, both in enumerate(zip(sizes[0][group], sizes[1][group], strict=True)) if not all(both)]
+        for group in layouts[0].groups
+    }
+    left_out = {group: prompts for group, prompts in empty.items() if prompts}
+
+    def without_left_out(encoder: EncoderEmbeddings) -> EncoderEmbeddings:
+        """Drop these prompts' images from a run: a group is the mean of the same prompts in both."""
+        images = {
+            group: tuple(x[:0] if i in left_out.get(group, ()) else x for i, x in enumerate(by_prompt))
+            for group, by_prompt in encoder.group_images.items()
+        }
+        return replace(encoder, group_images=images)
+
+    one, other = ([without_left_out(encoder) for encoder in run] for run in (first, second))
+    runs = pairs_counted_once(one, other) if paired else (counted_once(one, design), counted_once(other, design))
+    absent = absent_pictures(missing, runs, design, settings, (first, second) if paired else None)
+    return ComparedRuns(design, paired, runs, left_out, measured_runs(runs, design, settings, paired), absent)
+
+
+def measured_runs(runs: TwoRuns, design: Design, settings: ResamplingSettings, paired: bool) -> tuple[Run, Run]:
+    """Measure what is linear in the mean cosines of both runs: the setup and the views of each."""
+    seeds = image_seeds(settings.seed, paired=paired)
+    setups = [
+        StudySetup(design, layout_of(run, design), replace(settings, image_seed=image_seed))
+        for run, image_seed in zip(runs, seeds, strict=True)
     ]
-    fillings = [
-        absent.fillings((setup, other), (first, second), contrast.weights, own) if absent else []
-        for contrast, own in zip(contrasts, influences, strict=True)
-    ]
-    ways = min(map(len, fillings))
-    compared = _Compared((setup, other), (first, second), paired, margin, absent if ways else None)
-    each_contrast = list(zip(contrasts, influences, strict=True))
-    by_contrast = [compared.rows(contrast, own) for contrast, own in each_contrast]
-    a, b = ([c.sides[i] for c, own in zip(contrasts, by_contrast, strict=True) for _ in own] for i in (0, 1))
-    as_drawn = list[Score]()
-    if any(compared.repeated):
-        assert absent is not None
-        for contrast, own in each_contrast:
-            one, two = (absent.drawn_shift(i, measured[i], encoder, contrast.weights) for i in (0, 1))
-            as_drawn += compared.rows(contrast, own, shift=(two - one, two - one))
-    return Family(
-        rows=[row for own in by_contrast for row in own], name=f"{name} over {len(compared.sizes)} targets",
-        margin=margin, fewest=FEWEST_IMAGES, sides=(a, b) if judged else None,
-        fillings=[
-            [
-                row
-                for (contrast, own), filled in zip(each_contrast, fillings, strict=True)
-                for row in compared.rows(contrast, own, *filled[way])
-            ]
-            for way in range(ways)
-        ],
-        as_drawn=as_drawn,
-    )  # fmt: skip
-
-
-def _fewest_batches(layouts: tuple[Layout, Layout], t: int) -> int:
-    """Count the batches of a target's images in the run that has fewer units of chance; 0 if neither has batches."""
-    counts = [layout.batch_count(t) for layout in layouts]
-    sizes = [layout.target_sizes[t] for layout in layouts]
-    return min(count or size for count, size in zip(counts, sizes, strict=True)) if any(counts) else 0
-
-
-def difference_family(
-    design: Design, measured: Sequence[Run], encoder: str, component: str, *, paired: bool, absent: Absent | None = None
-) -> Family:
-    """Compare one component of every target; the mean over encoders has verdicts on those in ``JUDGED``."""
-    pair = measured[0][0].pair
-    contrast = Contrast(
-        pair_weights(measured[0][0], COMPONENTS[component], *pair),
-        Basis(COMPONENTS[component], pair),
-        {"component": component},
-        (design.a, design.b),
+    first, second = (
+        (setup, {view.encoder: view for view in linear_views(run, setup).all})
+        for run, setup in zip(runs, setups, strict=True)
     )
-    return contrast_differences(
-        measured, encoder, [contrast], component, paired=paired, margin=design.margin,
-        judged=component in JUDGED and encoder == MEAN, absent=absent,
-    )  # fmt: skip
+    return first, second
 
 
 def _row_fields(
@@ -382,28 +377,18 @@ def compare_intersections(
     InvalidInputError
         Encoders or, where paired, counts of images that differ between the runs.
     """
-    pairs = (first, second) if paired else None
-    first, second, lost = make_comparable(first, second, design, paired=paired)
-    settings = ResamplingSettings(1, 0, 0, confidence)
-    absent = absent_pictures(missing, (first, second), design, settings, pairs)
-    measured = measured_runs(first, second, design, settings, paired, linear=True)
-    families = []
-    for encoder in measured[0][1]:
+    runs = compare_runs(first, second, design, ResamplingSettings(1, 0, 0, confidence), paired=paired, missing=missing)
+    setup, _ = runs.measured[0]
+    rows = []
+    for encoder in runs.encoders:
         for effect in effects_of(design):
-            if effect.kind == "interaction":
-                continue
-            margin = design.margin / 2 if design.margin is not None and effect.of_halves else design.margin
-            contrasts = effect_contrasts(measured[0][0], effect, COMPONENTS[IMAGE_PART])
-            families.append(contrast_differences(
-                measured, encoder, contrasts, effect.component, paired=paired, margin=margin, judged=encoder == MEAN,
-                absent=absent,
-            ))  # fmt: skip
-    rows = judged_families(families)
-    if lost:
-        words = ", ".join(f"{len(prompts)} of {group}" for group, prompts in lost.items())
+            if effect.kind != "interaction":
+                margin = design.margin / 2 if design.margin is not None and effect.of_halves else design.margin
+                contrasts = effect_contrasts(setup, effect, COMPONENTS[IMAGE_PART])
+                is_judged = encoder == MEAN
+                rows += runs.family(encoder, contrasts, effect.component, margin=margin, judged=is_judged).judged()
+    if runs.left_out:
+        words = ", ".join(f"{len(prompts)} of {group}" for group, prompts in runs.left_out.items())
         left_out = f"prompts left out of both for want of images in one of the runs: {words}"
         rows = [with_reasons(row, left_out) for row in rows]
-    for which, run in (("first", first), ("second", second)):
-        checks = checks_of(run, design, confidence=confidence, opening=f"in the {which} run, ")
-        rows = withheld_by_level(rows, checks)
-    return rows
+    return withheld_between(rows, *(checks_of(run, design, confidence=confidence) for run in runs.embeddings))

@@ -238,19 +238,6 @@ def _withhold(row: Score, check: ReaderCheck | None) -> Score:
     return judged_as(replace(row, reason=reason), judgement, n_decide=0)
 
 
-def withheld_between(
-    rows: Sequence[Score], first: Mapping[str, ReaderCheck], second: Mapping[str, ReaderCheck]
-) -> list[Score]:
-    """Withhold the verdicts of differences where the view cannot be believed in either run.
-
-    Rows over all targets, which name no encoder, rest on the average.
-    """
-    for which, checks in (("first", first), ("second", second)):
-        of_run = _opened(checks, f"in the {which} run, ")
-        rows = [_withhold(row, of_run.get(row.encoder or MEAN)) for row in rows]
-    return list(rows)
-
-
 def _check(encoder: EncoderEmbeddings, design: Design, confidence: float) -> ReaderCheck:
     check = (_by_words if encoder.reads_text else _by_images)(encoder, design, confidence)
     concepts = {target: reason for target, reason in encoder.unfit.items() if target}
@@ -487,28 +474,18 @@ class LevelCheck:
         return AXIS + self.axis if self.design.b != OTHERS else f"{AXIS}{self.axis} {self.level}"
 
 
-def checks_of(
-    encoders: Sequence[EncoderEmbeddings], design: Design, *, confidence: float = 0.95, opening: str = ""
-) -> list[LevelCheck]:
-    """Check the pair of groups, or every axis: one entry for two levels, one for each level if there are more.
-
-    ``opening`` leads every reason.
-    """
+def checks_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, confidence: float = 0.95) -> list[LevelCheck]:
+    """Check the pair of groups, or every axis: one entry for two levels, one for each level if there are more."""
     if not design.axes:
-        return [LevelCheck("", "", design, _opened(reader_checks(encoders, design, confidence=confidence), opening))]
+        return [LevelCheck("", "", design, reader_checks(encoders, design, confidence=confidence))]
     level_checks = []
     for axis, levels in design.axes.items():
         for level in levels[: 1 if len(levels) == 2 else None]:
             pair = pair_of_levels(design, axis, level)
             cells = {name: [g for g, _ in side] for name, side in _cells_of(design, axis, pair.a, pair.b).items()}
             pooled = [_pool_cells(encoder, cells) for encoder in encoders]
-            by_view = _opened(reader_checks(pooled, pair, confidence=confidence), opening)
-            level_checks.append(LevelCheck(axis, level, pair, by_view))
+            level_checks.append(LevelCheck(axis, level, pair, reader_checks(pooled, pair, confidence=confidence)))
     return level_checks
-
-
-def _opened(checks: Mapping[str, ReaderCheck], opening: str) -> dict[str, ReaderCheck]:
-    return {name: replace(check, reason=check.reason and opening + check.reason) for name, check in checks.items()}
 
 
 def _pool_cells(encoder: EncoderEmbeddings, sides: Mapping[str, Sequence[str]]) -> EncoderEmbeddings:
@@ -556,13 +533,26 @@ def withheld_by_level(rows: Sequence[Score], checks: Sequence[LevelCheck]) -> li
     """Withhold the verdicts that no encoder can carry: ``not measured``, with the reason; numbers stay.
 
     A row of one axis needs its own level of it to be read; that of a cell, or of a pair of groups, needs all there are.
+    One over all targets, which names no encoder, rests on the average.
     """
     for check in checks:
-        own, groups = AXIS + check.axis, ("", check.level)
+        axis, groups = AXIS + check.axis, ("", check.level)
         rows = [
-            _withhold(row, check.by_view.get(row.encoder))
-            if not row.component.startswith(AXIS) or (row.component == own and row.group in groups)
+            _withhold(row, check.by_view.get(row.encoder or MEAN))
+            if not row.component.startswith(AXIS) or (row.component == axis and row.group in groups)
             else row
             for row in rows
         ]
+    return list(rows)
+
+
+def withheld_between(rows: Sequence[Score], first: Sequence[LevelCheck], second: Sequence[LevelCheck]) -> list[Score]:
+    """Withhold the verdicts of differences where the view cannot be believed in either run."""
+    for which, checks in (("first", first), ("second", second)):
+        for level_check in checks:
+            by_view = {
+                name: replace(check, reason=check.reason and f"in the {which} run, {check.reason}")
+                for name, check in level_check.by_view.items()
+            }
+            rows = withheld_by_level(rows, [replace(level_check, by_view=by_view)])
     return list(rows)

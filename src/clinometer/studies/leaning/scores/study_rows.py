@@ -125,23 +125,7 @@ def mcas_study(
         Embeddings that no cosine can take, or counts that do not match the design; names encoder and target.
     """
     settings = check_settings(n_resamples, n_permutations, seed, confidence, store)
-    if design.axes:
-        return crossed_study(encoders, design, confidence=confidence, measured=measured)
-    encoders, setup, views = _measure(encoders, design, settings, measured)
-    checks = checks_of(encoders, design, confidence=confidence)
-    rows = [*_pair_rows(setup, views), *batch_rows(setup, views.mean, encoders[0].order)]
-    fidelity = fidelity_rows(setup, encoders, views.all)
-    rows += corrected_rows(setup, [row for row in rows if row.metric == "share"], checks[0].by_view)
-    rows = mark_unshown(withheld_by_shares(rows, rows, a=design.a), fidelity)
-    return [
-        *withheld_by_level(rows, checks),
-        *reader_rows(checks, confidence),
-        *confusion_rows(setup, views.all),
-        *fidelity,
-        *(row for view in views.all for row in pair_middle_rows(setup, view)),
-        *profile_middle_rows(setup, views.mean),
-        *plane_middle_rows(setup, views.mean),
-    ]
+    return _study(encoders, design, settings, measured)
 
 
 def measurer_of(
@@ -188,14 +172,40 @@ def crossed_study(
 
     ``measured`` : as in :func:`mcas_study`.
     """
-    encoders, setup, views = _measure(encoders, design, ResamplingSettings(1, 0, 0, confidence), measured)
-    checks = checks_of(encoders, design, confidence=confidence)
-    rows = [*axis_rows(setup, views.all), *batch_rows(setup, views.mean, encoders[0].order)]
+    return _study(encoders, design, ResamplingSettings(1, 0, 0, confidence), measured)
+
+
+def _study(
+    encoders: Sequence[EncoderEmbeddings],
+    design: Design,
+    settings: ResamplingSettings,
+    measured: Iterable[tuple[int, MeasuredTarget]] | None,
+) -> list[Score]:
+    """Collect all rows of a run, of embeddings that count each picture once; targets are measured unless they are."""
+    if measured is None:
+        encoders = counted_once(encoders, design)
+    setup, replicate_weights = _set_up(encoders, design, settings)
+    if measured is None:
+        measure = Measurer(encoders, setup.layout, replicate_weights, own_texts=replicate_weights is not None)
+        measured = measure_by_threads(measure, setup.layout, replicate_weights)
+    views = gather(encoders, setup, replicate_weights, measured)
+    checks = checks_of(encoders, design, confidence=settings.confidence)
+    if design.axes:
+        rows, fidelity = axis_rows(setup, views.all), list[Score]()
+        middles = [row for view in views.all for row in axis_middle_rows(setup, view)]
+    else:
+        rows, fidelity = _pair_rows(setup, views), fidelity_rows(setup, encoders, views.all)
+        middles = [row for view in views.all for row in pair_middle_rows(setup, view)]
+        middles += [*profile_middle_rows(setup, views.mean), *plane_middle_rows(setup, views.mean)]
+    rows += batch_rows(setup, views.mean, encoders[0].order)
+    rows += corrected_rows(setup, [row for row in rows if row.metric == "share"], checks[0].by_view)
+    rows = mark_unshown(withheld_by_shares(rows, rows, a=design.a), fidelity)
     return [
         *withheld_by_level(rows, checks),
-        *reader_rows(checks, confidence),
+        *reader_rows(checks, settings.confidence),
         *confusion_rows(setup, views.all),
-        *(row for view in views.all for row in axis_middle_rows(setup, view)),
+        *fidelity,
+        *middles,
     ]
 
 
@@ -208,22 +218,6 @@ def _set_up(
     """
     setup = StudySetup(design, layout_of(encoders, design, targets=False), settings)
     return setup, None if design.axes else resampling_weights(setup, n_encoders=len(pooled_encoders(encoders)))
-
-
-def _measure(
-    encoders: Sequence[EncoderEmbeddings],
-    design: Design,
-    settings: ResamplingSettings,
-    measured: Iterable[tuple[int, MeasuredTarget]] | None,
-) -> tuple[Sequence[EncoderEmbeddings], StudySetup, StudyViews]:
-    """Return the embeddings, each picture counted once, their setup, and all targets, measured here unless they are."""
-    if measured is None:
-        encoders = counted_once(encoders, design)
-    setup, replicate_weights = _set_up(encoders, design, settings)
-    if measured is None:
-        measure = Measurer(encoders, setup.layout, replicate_weights, own_texts=replicate_weights is not None)
-        measured = measure_by_threads(measure, setup.layout, replicate_weights)
-    return encoders, setup, gather(encoders, setup, replicate_weights, measured)
 
 
 def _pair_rows(setup: StudySetup, views: StudyViews) -> list[Score]:

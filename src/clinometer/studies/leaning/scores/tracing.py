@@ -46,8 +46,8 @@ from clinometer.studies.leaning.scores.design import (
     StudySetup,
     layout_of,
 )
-from clinometer.studies.leaning.scores.differences import difference_family, make_comparable, measured_runs
-from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld, withheld_between
+from clinometer.studies.leaning.scores.differences import compare_runs
+from clinometer.studies.leaning.scores.encoder_check import checks_of, reader_checks, withheld, withheld_between
 from clinometer.studies.leaning.scores.shares import share_rows
 from clinometer.studies.leaning.scores.views import EncoderView, ItemMeans, linear_views
 
@@ -337,14 +337,13 @@ def compare_traces(
     design, settings = of_images_there(design), ResamplingSettings(1, 1, seed, confidence)
     rows, way = list[Score](), dict[int, list[Score]]()
     for step in sorted(first.keys() & second.keys()):
-        one, other, _ = make_comparable(first[step](), second[step](), design, paired=paired)
-        checks = [reader_checks(run, design, confidence=confidence) for run in (one, other)]
-        measured = measured_runs(one, other, design, settings, paired, linear=True)
+        runs = compare_runs(first[step](), second[step](), design, settings, paired=paired)
+        checks = [checks_of(run, design, confidence=confidence) for run in runs.embeddings]
         at_step = [
             replace(row, metric=TRACE, setting=f"step {step}", family=f"{TRACE}, step {step}: {component}")
-            for encoder in list(measured[0][1])[: 1 if len(one) == 1 else None]
+            for encoder in runs.encoders[: 1 if len(runs.embeddings[0]) == 1 else None]
             for component in SHOWN
-            for row in difference_family(design, measured, encoder, component, paired=paired).judged()
+            for row in runs.component_family(encoder, component).judged()
         ]
         at_step = withheld_between(at_step, *checks)
         way[step] = [row for row in at_step if (row.component, row.encoder) == (IMAGE_PART, MEAN)]
