@@ -13,7 +13,7 @@ import functools
 import hashlib
 import os
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,11 @@ def _pages(request: pytest.FixtureRequest) -> Iterator[None]:
     _drawn.append(request.node.get_closest_marker("pages") is not None)
     yield
     _drawn.pop()
+
+
+def thorough_but(cases: Iterable[Any], *kept: Any) -> list[Any]:
+    """Return cases for ``parametrize``, of which all but those that are kept are left to the thorough half."""
+    return [case if case in kept else pytest.param(case, marks=pytest.mark.thorough) for case in cases]
 
 
 def draws_pages() -> bool:

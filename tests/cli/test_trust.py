@@ -9,6 +9,7 @@ from clinometer.cli.app import app
 from clinometer.cli.trust import GUARDED, HARMLESS, MODELS, is_harmless, own_folder
 from clinometer.errors import ClinometerError
 from tests.builders import tiny_stable_diffusion
+from tests.quick import thorough_but
 
 ROOT = typer.main.get_command(app)
 
@@ -78,7 +79,7 @@ def test_the_harmless_is_taken_and_said(cli, asked, tmp_path):
     assert (more["images"], more["device"]) == (5, "cuda")
 
 
-@pytest.mark.parametrize("file", ["clinometer.toml", "pyproject.toml"])
+@pytest.mark.parametrize("file", thorough_but(["clinometer.toml", "pyproject.toml"], "clinometer.toml"))
 @pytest.mark.parametrize(
     ("content", "key", "command"),
     [

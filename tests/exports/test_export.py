@@ -16,6 +16,7 @@ from clinometer.report.figures import Ink
 from clinometer.studies import reporting
 from tests import quick
 from tests.latex import CLASSES, complaints
+from tests.quick import thorough_but
 from tests.raising import raises
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader, Recolourer
@@ -31,11 +32,7 @@ AUDITS = {
 }
 
 
-def thorough(names):
-    return [pytest.param(name, marks=pytest.mark.thorough) for name in sorted(names)]
-
-
-@pytest.fixture(scope="module", params=["leaning", "axes", "t2iat", *thorough(["editing", "classification"])])
+@pytest.fixture(scope="module", params=thorough_but(AUDITS, "axes", "t2iat"))
 def exported(request, tmp_path_factory):
     place = tmp_path_factory.mktemp(request.param)
     model, suite, encoder = AUDITS[request.param]
@@ -49,7 +46,7 @@ def test_every_file_that_is_named_is_there(exported):
     assert sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*")) == sorted(names)
 
 
-@pytest.mark.parametrize("exported", ["axes", *thorough(set(AUDITS) - {"axes"})], indirect=True)
+@pytest.mark.parametrize("exported", thorough_but(AUDITS, "axes"), indirect=True)
 def test_the_same_run_gives_the_same_bytes(exported, tmp_path):
     run, folder, names = exported
     assert cm.export(run.url, tmp_path, board=None) == names

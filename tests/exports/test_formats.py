@@ -24,6 +24,7 @@ from clinometer.suites import suite_from_mapping
 from tests import quick
 from tests.docs.pages import ROOT
 from tests.old_runs import as_of_format_1
+from tests.quick import thorough_but
 from tests.raising import raises
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader, Recolourer
@@ -52,7 +53,7 @@ def jsonschema():
     return jsonschema
 
 
-@pytest.fixture(scope="module", params=AUDITS)
+@pytest.fixture(scope="module", params=thorough_but(AUDITS, "axes", "t2iat"))
 def run(request):
     model, suite, encoder = AUDITS[request.param]
     return quick.finished(model, suite, encoder=encoder)

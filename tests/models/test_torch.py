@@ -10,6 +10,7 @@ import pytest
 from clinometer._torch import dtype_name, is_out_of_memory, resolve_device, resolve_dtype, to_device, torch
 from clinometer.errors import Code, ModelError
 from tests.models.first_import import policies
+from tests.quick import thorough_but
 from tests.raising import raises
 
 
@@ -32,13 +33,9 @@ DOORS = {
     "a worker": ("python", "-m", "tests.models.torch_in_workers"),
     "a test": ("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--numprocesses=1", __file__),
 }
-LIKE_OTHERS = ("the module", "an encoder")
-"""Each of these goes the way of another."""
 
 
-@pytest.mark.parametrize(
-    "door", [pytest.param(door, marks=pytest.mark.thorough) if door in LIKE_OTHERS else door for door in DOORS]
-)
+@pytest.mark.parametrize("door", thorough_but(DOORS, "the command", "a worker"))
 def test_idle_threads_sleep_by_every_door(tmp_path, door):
     """Asked when torch is first looked for, which fails then: it would load OpenMP, which asks once."""
     said = policies(tmp_path, DOORS[door], torch=False)

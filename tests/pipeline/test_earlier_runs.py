@@ -9,6 +9,7 @@ import clinometer as cm
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.pipeline.results import write_report
 from tests.docs.pages import ROOT
+from tests.quick import thorough_but
 
 pytestmark = pytest.mark.pages
 
@@ -48,7 +49,7 @@ def without_images_test(scores: pd.DataFrame) -> pd.DataFrame:
     return scores.assign(**{name: scores[name].astype(object).mask(changed, None) for name in INFERENCE})
 
 
-@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize("study", thorough_but(STUDIES, "t2iat", "editing"))
 def test_an_earlier_run_scores_to_the_same_digits_and_reports(study, tmp_path):
     shutil.copytree(RUNS / study, tmp_path / study)
     stored = pd.read_parquet(RUNS / study / "scores.parquet")

@@ -20,6 +20,7 @@ from clinometer.readings.fit import STRAYS, knows_images, misfits, unfit, unfit_
 from clinometer.stats.proportion import exact_share
 from clinometer.suites import load_suite, suite_names
 from tests import quick
+from tests.quick import thorough_but
 from tests.raising import raises
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader as Colours
@@ -191,7 +192,7 @@ def judged(scores: pd.DataFrame) -> pd.DataFrame:
     return scores[scores.verdict.ne("") & scores.encoder.ne("pixels")]
 
 
-@pytest.fixture(scope="module", params=STUDIES)
+@pytest.fixture(scope="module", params=thorough_but(STUDIES, "leaning", "editing"))
 def unfit_runs(request, tmp_path_factory):
     """A run by an encoder that fits; one by an encoder that does not, after what was said of it; and one by both."""
     painter, suite, fits, strange = STUDIES[request.param]

@@ -7,6 +7,7 @@ import pypdfium2
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
+from tests.quick import thorough_but
 from tests.report.browsing import CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
 from tests.report.hostile import HOSTILE, hostile_html
 from tests.report.page import write_html
@@ -346,9 +347,7 @@ IN_A_BROWSER = ("closes", "long")
 """What would run a script, and what would be wider than a phone; what a page is made of is read of all of them."""
 
 
-@pytest.mark.parametrize(
-    "kind", [*IN_A_BROWSER, *(pytest.param(k, marks=pytest.mark.thorough) for k in HOSTILE if k not in IN_A_BROWSER)]
-)
+@pytest.mark.parametrize("kind", thorough_but(HOSTILE, *IN_A_BROWSER))
 def test_hostile_text_runs_nothing_and_breaks_no_layout(open_page, tmp_path, kind):
     path = tmp_path / "report.html"
     path.write_text(hostile_html(HOSTILE[kind]), encoding="utf-8", errors="replace")

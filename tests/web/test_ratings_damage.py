@@ -30,6 +30,7 @@ from clinometer.web.database import (
 )
 from clinometer.web.ratings import tables
 from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn, now
+from tests.quick import thorough_but
 from tests.raising import raises
 
 ANSWERS = 120
@@ -121,7 +122,7 @@ def test_a_killed_server_loses_nothing(killed, tmp_path):
     assert survives_or_is_said(folder, answers)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", thorough_but(range(40), *range(8)))
 def test_a_bit_flips_in_the_log(killed, tmp_path, seed):
     folder, answers = copied(killed, tmp_path)
     flip(folder / f"{FILE}-wal", random.Random(seed))
@@ -144,7 +145,7 @@ def test_each_frame_of_the_log_counts(killed, tmp_path):
     assert (folder / f"{FILE}-wal.damaged").exists()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", thorough_but(range(40), *range(8)))
 def test_a_bit_flips_in_the_database(killed, tmp_path, seed):
     folder, answers = copied(killed, tmp_path)
     with closing(sqlite3.connect(folder / FILE)) as connection:

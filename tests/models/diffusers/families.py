@@ -9,12 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from clinometer._torch import torch
 from tests.builders import VISION, _image_processor, _text_config, tiny_stable_diffusion, tiny_tokenizer
 from tests.models.diffusers import further_families as further
 from tests.models.diffusers.pipelines import FAMILIES, _t5, _vae
+from tests.quick import thorough_but
 
 
 def _clip_text(*, projected: bool = False, **changes: Any) -> tuple[Any, Any]:
@@ -399,7 +398,7 @@ ARCHITECTURES = {
     "deepfloyd-if": "pixels, in stages",
     "amused": "tokens",
 }
-EACH = [name if name in ARCHITECTURES else pytest.param(name, marks=pytest.mark.thorough) for name in ALL]
+EACH = thorough_but(ALL, *ARCHITECTURES)
 """All families; `make test` takes one of each architecture."""
 
 

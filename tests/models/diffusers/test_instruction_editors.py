@@ -15,6 +15,7 @@ from tests.builders import tiny_stable_diffusion
 from tests.models.diffusers.families import _qwen_text, _unet, tiny_qwen_image
 from tests.models.diffusers.further_families import tiny_flux2_klein
 from tests.models.diffusers.pipelines import tiny_flux
+from tests.quick import thorough_but
 from tests.raising import raises
 from tests.toy_editing import Reader, toy_suite
 from tests.toys import paint
@@ -74,7 +75,7 @@ SHORT = ("instruct-pix2pix", "flux-kontext")
 
 @pytest.fixture(
     scope="module",
-    params=[name if name in SHORT else pytest.param(name, marks=pytest.mark.thorough) for name in EDITORS],
+    params=thorough_but(EDITORS, *SHORT),
 )
 def saved(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)

@@ -15,6 +15,7 @@ from clinometer.runs import NoProgress
 from clinometer.runs.ledger import embeddings_name
 from tests import quick
 from tests.models.diffusers.families import ARCHITECTURES
+from tests.quick import thorough_but
 from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
 
@@ -32,7 +33,7 @@ TEXTS = ["a nurse", "a very old carpenter", "man"]
 
 @pytest.mark.parametrize(
     "name",
-    [name if name in ARCHITECTURES else pytest.param(name, marks=pytest.mark.thorough) for name in VECTORS],
+    thorough_but(VECTORS, *ARCHITECTURES),
 )
 def test_every_family_embeds_texts_by_itself(families, name):
     encoders = list(own_text_encoders(load(str(families(name)))))
