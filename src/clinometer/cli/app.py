@@ -25,9 +25,10 @@ from clinometer.cli.options import MODEL_OPTIONS, asks, refuse_repeated
 from clinometer.cli.papers import reproduce
 from clinometer.cli.reading import questions, read
 from clinometer.cli.runs import card, compare, export, gate, import_, push, report, score, trace, verify
-from clinometer.cli.serve import ratings, serve
+from clinometer.cli.serve import RATINGS_COMMANDS, serve
 from clinometer.cli.tables import echo, tell, with_common_options
 from clinometer.errors import ClinometerError, InvalidInputError
+from clinometer.pipeline.options import Argument, Option
 from clinometer.suites.strict import first_problem
 
 
@@ -44,17 +45,15 @@ def plan(*, images: int | None = None, **asked: Any) -> None:
     tell(image_plan)
 
 
+@asks()
 def suites(
-    name: Annotated[str | None, typer.Argument(help="A built-in suite or a YAML file.")] = None,
+    name: Annotated[str | None, Argument("A built-in suite or a YAML file.")] = None,
     dataset: Annotated[
         str | None,
-        typer.Option(
-            metavar="DIR",
-            help="Instead, write the suite as a benchmark for the Hub: prompts, eval.yaml, a card.",
-        ),
+        Option("Instead, write the suite as a benchmark for the Hub: prompts, eval.yaml, a card.", metavar="DIR"),
     ] = None,
     new: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Instead, write a complete, commented suite to start from.")
+        Path | None, Option("Instead, write a complete, commented suite to start from.", metavar="FILE")
     ] = None,
 ) -> None:
     """List the suites, show what one asks, or start your own."""
@@ -87,15 +86,12 @@ def suites(
 def models(
     name: Annotated[
         str | None,
-        typer.Argument(
-            help="A model, encoder or reader, named as for audit; it is loaded. 'reference' also shows its planted "
-            "truth."
+        Argument(
+            "A model, encoder or reader, named as for audit; it is loaded. 'reference' also shows its planted truth."
         ),
     ] = None,
     *,
-    check_skin: Annotated[
-        bool, typer.Option("--check-skin", help="Check the skin mask against the ten Monk skin tones.")
-    ] = False,
+    check_skin: Annotated[bool, Option("Check the skin mask against the ten Monk skin tones.")] = False,
     **options: Any,
 ) -> None:
     """List the generators, encoders and readers, or describe one.
@@ -233,81 +229,6 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "plan": plan, "suites": suites, "models": models, "sweep": sweep, "reproduce": reproduce, "mitigate": mitigate,
     "serve": serve, "schema": schema, "config": config,
 }  # fmt: skip
-EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
-    "audit": (
-        "clinometer audit",
-        "clinometer audit --concepts 2 --images 12 --out runs/quick",
-        "clinometer audit --model stabilityai/sd-turbo --suite mcas --encoder RN50/openai --device cuda",
-        "clinometer audit --guidance 1,3,7.5 --seed 0,1 --out runs/guidance",
-        "clinometer audit --registration registration.json --device cuda",
-    ),
-    "register": (
-        "clinometer register --model stabilityai/sd-turbo --suite mcas --encoder RN50/openai --policy gate.yaml",
-    ),
-    "score": ("clinometer score runs/sd --encoder ViT-B-32/openai", "clinometer score runs/sd --json --quiet"),
-    "trace": ("clinometer trace runs/sd", "clinometer trace runs/sd --steps 1,5,10,20 --latents"),
-    "report": ("clinometer report runs/sd", "clinometer report runs/sd --paper mcas --paper-model dalle-2"),
-    "verify": (
-        "clinometer verify runs/sd --recompute",
-        "clinometer verify runs/sd --registration registration.json",
-    ),
-    "compare": ("clinometer compare runs/before runs/after --out runs/change",),
-    "gate": (
-        "clinometer gate runs/sd --metric mcas --component image_part --within 0.25",
-        "clinometer gate runs/sd --policy gate.yaml --baseline runs/release --junit gate.xml",
-        "clinometer gate runs/sd --policy gate.yaml --explain",
-    ),
-    "card": (
-        "clinometer card runs/sd --out README.md",
-        "clinometer card runs/sd --format eval-results --benchmark OWNER/NAME --out sd-turbo",
-        "clinometer card runs/sd --format fairness --in-scope 'comparing versions' --out-of-scope 'any person'",
-    ),
-    "export": (
-        "clinometer export runs/sd paper",
-        "clinometer export runs/sd evidence --evidence --policy gate.yaml",
-        "clinometer export runs/sd images --dataset --license cc0-1.0",
-    ),
-    "push": (
-        "clinometer push runs/sd hf://datasets/OWNER/NAME --dry-run",
-        "clinometer push runs/sd hf://OWNER/MODEL --pull-request",
-    ),
-    "import": (
-        "clinometer import pictures --suite mcas --encoder ViT-B-32/openai",
-        "clinometer import --counts counts.csv --out runs/counts",
-    ),
-    "classify": ("clinometer classify pictures --labels 'a woman,a man' --template 'a photo of {}'",),
-    "read": (
-        "clinometer read pictures --question gender --truth known.csv",
-        "clinometer read runs/sd --reader openai:gpt-4o-mini --price 0.001 --budget 5",
-    ),
-    "questions": ("clinometer questions mcas --writer openai:gpt-4o-mini --price 0.001 --concepts nurse,CEO",),
-    "test": ("clinometer test weat/6 --encoder glove.txt", "clinometer test ieat --images stimuli --out ieat.csv"),
-    "plan": ("clinometer plan --suite mcas", "clinometer plan --pilot runs/sd --effect 0.1 --price 0.04"),
-    "suites": ("clinometer suites", "clinometer suites mcas --json", "clinometer suites --new mine.yaml"),
-    "models": ("clinometer models", "clinometer models reference"),
-    "sweep": ("clinometer sweep guidance.yaml --out runs/guidance",),
-    "reproduce": (
-        "clinometer reproduce mcas --quick --out runs/mcas-rehearsal",
-        "clinometer reproduce mcas --model stabilityai/stable-diffusion-2 --device cuda --out runs/mcas-paper",
-        "clinometer reproduce all --quick --dry-run --out runs/papers",
-    ),
-    "mitigate": (
-        "clinometer mitigate reference --method balanced --out balanced",
-        "clinometer mitigate openai:gpt-image-1 --method prompt --out words",
-    ),
-    "serve": ("clinometer serve runs", "clinometer serve runs --port 0 --demo"),
-    "schema": ("clinometer schema",),
-    "config": ("clinometer config", "clinometer config audit --images 5"),
-    "ratings import": ("clinometer ratings import runs/sd answers.csv --question 'Whom does it show?'",),
-    "ratings new": ("clinometer ratings new runs/sd --images 5 --raters 3",),
-    "ratings list": ("clinometer ratings list",),
-    "ratings collect": ("clinometer ratings collect 1",),
-    "ratings remove": ("clinometer ratings remove 1 --simulated",),
-    "ratings repair": ("clinometer ratings repair",),
-    "ratings export": ("clinometer ratings export runs/sd --out ratings.csv",),
-}
-"""Of each command, what ``--help`` shows; a test reads them as the command would."""
-
 EXIT_CODES: Final = {
     0: "Success. For `gate`: every number is shown to be within its limits or, with `--allow-undecided`, none is shown "
     "to be outside.",
@@ -322,24 +243,24 @@ EXIT_CODES: Final = {
 }
 
 
-def _epilog(name: str) -> str:
-    return "\n\n".join(["Examples:", *EXAMPLES[name]])
-
-
 VERBATIM: Final = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 """What follows ``clinometer config COMMAND`` is that command's."""
-for name, command in COMMANDS.items():
-    app.command(
-        name,
-        cls=_Command,
-        epilog=_epilog(name),
-        context_settings=VERBATIM if command is config else None,
-    )(command if command is serve else with_common_options(command))
-app.add_typer(ratings, cls=_Commands)
-for registered in ratings.registered_commands:
-    if registered.callback is not None:
-        registered.cls, registered.callback = _Command, with_common_options(registered.callback)
-        registered.epilog = _epilog(f"ratings {registered.name or registered.callback.__name__}")
+
+_LINES: Final = (Path(__file__).parent / "examples.txt").read_text("utf-8").splitlines()
+EXAMPLES: Final = {
+    name: [line for line in _LINES if f"{line} ".startswith(f"clinometer {name} ")]
+    for name in (*COMMANDS, *(f"ratings {name}" for name in RATINGS_COMMANDS))
+}
+"""The examples in the ``--help`` of each command; a test reads them as the command would."""
+
+ratings = typer.Typer(help="Let people rate images, to compare with the machine's answers.", no_args_is_help=True)
+for group, prefix, commands in ((app, "", COMMANDS), (ratings, "ratings ", RATINGS_COMMANDS)):
+    for name, command in commands.items():
+        group.command(
+            name, cls=_Command, epilog="\n\n".join(["Examples:", *EXAMPLES[f"{prefix}{name}"]]),
+            context_settings=VERBATIM if command is config else None,
+        )(command if command is serve else with_common_options(command))  # fmt: skip
+app.add_typer(ratings, name="ratings", cls=_Commands)
 
 
 def _version(value: bool) -> None:

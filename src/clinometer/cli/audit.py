@@ -9,8 +9,6 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
-import typer
-
 from clinometer import api
 from clinometer.cli.options import MODEL_OPTIONS, LogToOption, asks, given_options, pop_given
 from clinometer.cli.tables import Console, echo, facts_table, plain_text, tell, text_table
@@ -31,9 +29,9 @@ def audit(
     log_to: LogToOption = None,
     dry_run: Annotated[
         bool,
-        typer.Option(
-            "--dry-run",
-            help="Load the model, show what the audit would ask, what it would cost and its first request, and exit.",
+        Option(
+            "Load the model, show what the audit would ask, what it would cost and its first request, and exit.",
+            name="--dry-run",
         ),
     ] = False,
     **asked: Any,
@@ -100,9 +98,9 @@ def _one_audit(asked: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], d
 def register(
     *,
     policy: Path | None = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="File to write the registration to; it must not exist yet.")
-    ] = Path("registration.json"),
+    out: Annotated[Path, Option("File to write the registration to; it must not exist yet.", short="-o")] = Path(
+        "registration.json"
+    ),
     **asked: Any,
 ) -> None:
     """Record what an audit will ask, before anything is drawn. Draws and loads nothing."""
@@ -220,44 +218,30 @@ def numbers(option: str, texts: Sequence[str] | None, kind: type[Number]) -> lis
     return parsed_numbers
 
 
-MITIGATION_SETTINGS: Final[dict[str, Any]] = {
-    "intervention": Annotated[
-        str | None, Option("For prompt: the text, which contains {prompt} or {subject}.", default="ENTIGEN's")
-    ],
-    "strength": Annotated[
-        float | None,
-        Option(
-            "For projection, unconditional and steering: how strongly to intervene.",
-            default="1000 for projection, 1 for the others",
-        ),
-    ],
-    "images": Annotated[
-        int | None, Option("Images that the method draws per prompt.", default="the method's", least=1)
-    ],
-    "encoder": Annotated[
-        str | None,
-        Option("For unconditional and lora: the encoder that reads their images.", short="-e", default="reference"),
-    ],
-    "loss": Annotated[
-        str | None,
-        Option(
-            "For lora: train on answers (the network's own, to prompts that name a group) or on score (the leaning of "
-            "images).",
-            default="answers",
-        ),
-    ],
-    "training_steps": Annotated[
-        int | None, Option("For lora: training steps.", default="320; 60 with --loss score", least=1)
-    ],
-    "learning_rate": Annotated[
-        float | None, Option("For lora: learning rate.", default="0.004; 0.002 with --loss score")
-    ],
+MITIGATION_SETTINGS: Final[dict[str, Option]] = {
+    "intervention": Option("For prompt: the text, which contains {prompt} or {subject}.", default="ENTIGEN's"),
+    "strength": Option(
+        "For projection, unconditional and steering: how strongly to intervene.",
+        default="1000 for projection, 1 for the others",
+        kind=float,
+    ),
+    "images": Option("Images that the method draws per prompt.", default="the method's", least=1, kind=int),
+    "encoder": Option(
+        "For unconditional and lora: the encoder that reads their images.", short="-e", default="reference"
+    ),
+    "loss": Option(
+        "For lora: train on answers (the network's own, to prompts that name a group) or on score (the leaning of "
+        "images).",
+        default="answers",
+    ),
+    "training_steps": Option("For lora: training steps.", default="320; 60 with --loss score", least=1, kind=int),
+    "learning_rate": Option("For lora: learning rate.", default="0.004; 0.002 with --loss score", kind=float),
 }
 """Options of single mitigation methods, by their names in Python."""
-DRAWING: Final[dict[str, Any]] = {
-    "steps": Annotated[int | None, Option("Denoising steps.", default="the model's", least=1)],
-    "guidance_scale": Annotated[float | None, Option("Guidance scale.", name="--guidance", default="the model's")],
-    "device": Annotated[str | None, replace(option_of("device"), default="auto")],
+DRAWING: Final[dict[str, Option]] = {
+    "steps": Option("Denoising steps.", default="the model's", least=1, kind=int),
+    "guidance_scale": Option("Guidance scale.", name="--guidance", default="the model's", kind=float),
+    "device": replace(option_of("device"), default="auto", kind=str),
 }
 """How a model draws what a method learns from."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
 from types import MappingProxyType
@@ -39,7 +40,7 @@ def _typed_option(name: str, annotation: Any, option: Option, default: Any) -> i
     else:
         parts = list(parts_of(annotation))
         as_text = str in parts or Any in parts or any(get_origin(part) is Literal for part in parts)
-        kind = str if as_text else next(each for each in (bool, int, float) if each in parts)
+        kind = str if as_text else next(each for each in (bool, int, float, Path) if each in parts)
     help = option.help
     if option.several is not None:
         help += " Repeatable." if option.several is str else " Separate several with commas."
@@ -65,19 +66,18 @@ def asks(
     *functions: Callable[..., Any],
     without: Collection[str] = (),
     optional: Collection[str] = (),
-    also: Mapping[str, Any] = MappingProxyType({}),
+    also: Mapping[str, Option] = MappingProxyType({}),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command with the options that functions of ``clinometer.api`` declare.
 
     The command gets those that were given, by the names of the function's parameters; where one was not given, the
-    function's own default applies. Parameters that the command annotates with an option of Typer are its own, and come
-    after these.
+    function's own default applies. Parameters that the command itself annotates with an option come after these.
 
     Parameters
     ----------
     without : options that the command does not have.
     optional : what a function needs and the command can do without.
-    also : further options that are declared likewise, by name; the default of each is None.
+    also : further options by name, of type str unless they have another ``kind``; the default of each is None.
     """
     derived: dict[str, inspect.Parameter] = {}
     none_by_default = set()
@@ -86,7 +86,8 @@ def asks(
         for function in functions
         for name, parameter in inspect.signature(function).parameters.items()
     ]
-    for name, annotation, default in [*declared, *((name, annotation, None) for name, annotation in also.items())]:
+    further = [(name, Annotated[option.kind or str, option], None) for name, option in also.items()]
+    for name, annotation, default in [*declared, *further]:
         option = option_in(annotation)
         if option is not None and option.typed and name not in (*derived, *without):
             derived[name] = _typed_option(name, annotation, option, None if name in optional else default)
@@ -97,6 +98,8 @@ def asks(
         hints = get_type_hints(command, include_extras=True)
         own = [
             each.replace(annotation=hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY)
+            if (option := option_in(hints[each.name])) is None
+            else _typed_option(each.name, hints[each.name], option, each.default)
             for each in inspect.signature(command).parameters.values()
             if get_origin(hints[each.name]) is Annotated
         ]
@@ -119,84 +122,58 @@ def asks(
     return decorate
 
 
-MODEL_OPTIONS: Final[dict[str, Any]] = {
-    "height": Annotated[int | None, _of_diffusers("Height in pixels.", default="the model's")],
-    "width": Annotated[int | None, _of_diffusers("Width in pixels.", default="the model's")],
-    "negative_prompt": Annotated[str | None, _of_diffusers("The prompt that guidance steers away from.")],
-    "scheduler": Annotated[str | None, _of_diffusers("A scheduler class of diffusers.", default="the model's")],
-    "prior_steps": Annotated[
-        int | None, _of_diffusers("Steps of the prior, for models with one.", default="the model's")
-    ],
-    "prior_guidance_scale": Annotated[
-        float | None,
-        _of_diffusers(
-            "Guidance scale of the prior, for models with one.", default="the model's", name="--prior-guidance"
-        ),
-    ],
-    "edit_steps": Annotated[int | None, _of_diffusers("Denoising steps for edits.", default="as for drawing")],
-    "edit_guidance_scale": Annotated[
-        float | None, _of_diffusers("Guidance scale for edits.", default="as for drawing", name="--edit-guidance")
-    ],
-    "model_config": Annotated[
-        str | None, _of_diffusers("For a single safetensors file: the pipeline whose configuration to use.")
-    ],
-    "lora": Annotated[
-        list[str] | None,
-        _of_diffusers(
-            "A LoRA to merge: a safetensors file, a directory, a hub id, or 'none' for the model without one. "
-            "Repeatable.",
-            many=True,
-        ),
-    ],
-    "mitigation": Annotated[
-        str | None,
-        _of_diffusers(
-            "For any model: a directory that `clinometer mitigate` wrote, or none. [default: the one in the "
-            "pipeline's directory, if any]"
-        ),
-    ],
-    "lora_scale": Annotated[float | None, _of_diffusers("Strength at which the LoRA is merged.", default="1")],
-    "lora_partly": Annotated[
-        bool | None, _of_diffusers("Merge a LoRA even if most of its weights have no counterpart in the model.")
-    ],
-    "safety_checker": Annotated[
-        str | None,
-        _of_diffusers(
-            "The pipeline's own safety checker: keep (flagged images count as refused), mark (they are kept and "
-            "marked) or off.",
-            default="keep",
-        ),
-    ],
-    "variant": Annotated[str | None, _of_diffusers("A variant of the weight files, such as fp16.")],
-    "device_map": Annotated[str | None, _of_diffusers("Distribute the model over several devices: balanced.")],
-    "offload": Annotated[
-        str | None, _of_diffusers("Keep parts that are not in use in CPU memory: model or sequential.")
-    ],
-    "compile": Annotated[bool | None, _of_diffusers("Compile the network; the first batch then takes minutes.")],
-    "vae_tiling": Annotated[bool | None, _of_diffusers("Decode large images in tiles.")],
-    "trust_remote_code": Annotated[
-        str | None, _of_diffusers("Allow code from the model's repository to run: repeat the model's name here.")
-    ],
-    "price": Annotated[float | None, _of_server("Price of one image at these settings, from the server's price list.")],
-    "base_url": Annotated[str | None, _of_server("URL of the server.", default="OpenAI's, or OPENAI_BASE_URL")],
-    "trusted_host": Annotated[
-        list[str] | None,
-        _of_server(
-            "A further host, besides the server's, that redirects and private addresses may lead to. Repeatable.",
-            many=True,
-        ),
-    ],
-    "quality": Annotated[str | None, _of_server("Image quality, in the server's own terms.")],
-    "system_prompt": Annotated[str | None, _of_server("System prompt, for a model that draws within a chat.")],
-    "rewriter": Annotated[
-        str | None, _of_server("A chat model on the same server that rewrites every prompt.", default="none")
-    ],
-    "rewriter_prompt": Annotated[str | None, _of_server("Instructions for the rewriter.", default="to be vivid")],
-    "send_seed": Annotated[bool | None, _of_server("Send each image's seed, to servers that accept one.")],
-    "concurrency": Annotated[int | None, _of_server("Maximum number of requests at once.", default="4", least=1)],
-    "requests_per_minute": Annotated[
-        float | None, _of_server("Maximum number of requests per minute.", default="the server's limit")
-    ],
+MODEL_OPTIONS: Final[dict[str, Option]] = {
+    "height": _of_diffusers("Height in pixels.", default="the model's", kind=int),
+    "width": _of_diffusers("Width in pixels.", default="the model's", kind=int),
+    "negative_prompt": _of_diffusers("The prompt that guidance steers away from."),
+    "scheduler": _of_diffusers("A scheduler class of diffusers.", default="the model's"),
+    "prior_steps": _of_diffusers("Steps of the prior, for models with one.", default="the model's", kind=int),
+    "prior_guidance_scale": _of_diffusers(
+        "Guidance scale of the prior, for models with one.", default="the model's", name="--prior-guidance", kind=float
+    ),
+    "edit_steps": _of_diffusers("Denoising steps for edits.", default="as for drawing", kind=int),
+    "edit_guidance_scale": _of_diffusers(
+        "Guidance scale for edits.", default="as for drawing", name="--edit-guidance", kind=float
+    ),
+    "model_config": _of_diffusers("For a single safetensors file: the pipeline whose configuration to use."),
+    "lora": _of_diffusers(
+        "A LoRA to merge: a safetensors file, a directory, a hub id, or 'none' for the model without one. Repeatable.",
+        many=True,
+    ),
+    "mitigation": _of_diffusers(
+        "For any model: a directory that `clinometer mitigate` wrote, or none. [default: the one in the "
+        "pipeline's directory, if any]"
+    ),
+    "lora_scale": _of_diffusers("Strength at which the LoRA is merged.", default="1", kind=float),
+    "lora_partly": _of_diffusers(
+        "Merge a LoRA even if most of its weights have no counterpart in the model.", kind=bool
+    ),
+    "safety_checker": _of_diffusers(
+        "The pipeline's own safety checker: keep (flagged images count as refused), mark (they are kept and "
+        "marked) or off.",
+        default="keep",
+    ),
+    "variant": _of_diffusers("A variant of the weight files, such as fp16."),
+    "device_map": _of_diffusers("Distribute the model over several devices: balanced."),
+    "offload": _of_diffusers("Keep parts that are not in use in CPU memory: model or sequential."),
+    "compile": _of_diffusers("Compile the network; the first batch then takes minutes.", kind=bool),
+    "vae_tiling": _of_diffusers("Decode large images in tiles.", kind=bool),
+    "trust_remote_code": _of_diffusers("Allow code from the model's repository to run: repeat the model's name here."),
+    "price": _of_server("Price of one image at these settings, from the server's price list.", kind=float),
+    "base_url": _of_server("URL of the server.", default="OpenAI's, or OPENAI_BASE_URL"),
+    "trusted_host": _of_server(
+        "A further host, besides the server's, that redirects and private addresses may lead to. Repeatable.",
+        many=True,
+    ),
+    "quality": _of_server("Image quality, in the server's own terms."),
+    "system_prompt": _of_server("System prompt, for a model that draws within a chat."),
+    "rewriter": _of_server("A chat model on the same server that rewrites every prompt.", default="none"),
+    "rewriter_prompt": _of_server("Instructions for the rewriter.", default="to be vivid"),
+    "send_seed": _of_server("Send each image's seed, to servers that accept one.", kind=bool),
+    "concurrency": _of_server("Maximum number of requests at once.", default="4", least=1, kind=int),
+    "requests_per_minute": _of_server(
+        "Maximum number of requests per minute.", default="the server's limit", kind=float
+    ),
 }
 """Options of the adapters of models, in addition to those of every audit: by Python name, in the order of ``--help``.
 
@@ -204,16 +181,14 @@ MODEL_OPTIONS: Final[dict[str, Any]] = {
 """
 
 TableOption = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Also write the table to this file: .csv, .json or .parquet.")
+    Path | None, Option("Also write the table to this file: .csv, .json or .parquet.", name="--out", short="-o")
 ]
-READER_OPTIONS: Final[dict[str, Any]] = {
-    "batch_size": Annotated[int | None, option_of("batch_size")],
-    "price": Annotated[float | None, Option("Price of one answer, for a reader behind a server.")],
-    "base_url": Annotated[str | None, Option("URL of the server.", default="OpenAI's, or OPENAI_BASE_URL")],
-    "concurrency": Annotated[int | None, Option("Maximum number of requests at once.", default="4", least=1)],
-    "requests_per_minute": Annotated[
-        float | None, Option("Maximum number of requests per minute.", default="the server's limit")
-    ],
+READER_OPTIONS: Final[dict[str, Option]] = {
+    "batch_size": replace(option_of("batch_size"), kind=int),
+    "price": Option("Price of one answer, for a reader behind a server.", kind=float),
+    "base_url": Option("URL of the server.", default="OpenAI's, or OPENAI_BASE_URL"),
+    "concurrency": Option("Maximum number of requests at once.", default="4", least=1, kind=int),
+    "requests_per_minute": Option("Maximum number of requests per minute.", default="the server's limit", kind=float),
 }
 """Options of the adapters of readers, by their names in Python."""
 

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from clinometer import api
 from clinometer._messages import first_and_more
 from clinometer.cli.options import asks, given_options
 from clinometer.cli.tables import Console, plain_text, tell, text_table
 from clinometer.errors import InvalidInputError
+from clinometer.pipeline.options import Option
 from clinometer.pipeline.request import AuditRequest
 
 if TYPE_CHECKING:
@@ -37,11 +36,9 @@ def reproduce(
     workers: int | None = None,
     dry_run: Annotated[
         bool,
-        typer.Option(
-            "--dry-run", help="Load the models, show what the reproduction would take, and exit. Draws nothing."
-        ),
+        Option("Load the models, show what the reproduction would take, and exit. Draws nothing."),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed from which every image's noise is derived.")] = 0,
+    seed: Annotated[int, Option("Seed from which every image's noise is derived.", least=0)] = 0,
     **options: Any,
 ) -> None:
     """Reproduce papers: make their runs, and compare the results."""

@@ -7,14 +7,13 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
 from rich.table import Table
 
 from clinometer import api
 from clinometer.cli.options import READER_OPTIONS, asks
 from clinometer.cli.tables import Console, check_place, plain_text, tell, text_table, write_table
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.options import Option
+from clinometer.pipeline.options import Argument, Option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,15 +23,13 @@ if TYPE_CHECKING:
 
 @asks(api.read_run, api.read_images, also=READER_OPTIONS, without=("run", "folder"))
 def read(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER|RUN", help="A folder of pictures, or a run directory.")],
+    folder: Annotated[str, Argument("A folder of pictures, or a run directory.", metavar="FOLDER|RUN")],
     *,
     reader: Sequence[str] = (),
     question: Sequence[str] = (),
     out: Path | None = None,
     same_pictures: bool = False,
-    table: Annotated[
-        Path | None, typer.Option(help="Also write the table to this file: .csv, .json or .parquet.")
-    ] = None,
+    table: Annotated[Path | None, Option("Also write the table to this file: .csv, .json or .parquet.")] = None,
     **asked: Any,
 ) -> None:
     """Ask readers what pictures show, and measure how often they err.
@@ -110,7 +107,7 @@ def _show_answers(folder: str, answers: Mapping[str, pd.DataFrame], table: Path 
 @asks(
     api.write_questions,
     also={
-        "price": Annotated[float | None, Option("Price of the proposals for one concept.")],
+        "price": Option("Price of the proposals for one concept.", kind=float),
         "base_url": READER_OPTIONS["base_url"],
         "concurrency": READER_OPTIONS["concurrency"],
     },

@@ -40,14 +40,13 @@ def score(path: str, *, log_to: LogToOption = None, **asked: Any) -> None:
     send_to(log_to, scored)
 
 
-BEGUN_WITH: Final[dict[str, Any]] = {
-    "lora": Annotated[str | None, Option("The LoRA that the run was drawn with.")],
-    "lora_scale": Annotated[float | None, Option("Strength at which that LoRA was merged.")],
-    "lora_partly": Annotated[
-        bool | None,
-        Option("Merge that LoRA even if most of its weights have no counterpart in the model, as the run did."),
-    ],
-    "scheduler": Annotated[str | None, Option("The scheduler that the run was drawn with.")],
+BEGUN_WITH: Final[dict[str, Option]] = {
+    "lora": Option("The LoRA that the run was drawn with."),
+    "lora_scale": Option("Strength at which that LoRA was merged.", kind=float),
+    "lora_partly": Option(
+        "Merge that LoRA even if most of its weights have no counterpart in the model, as the run did.", kind=bool
+    ),
+    "scheduler": Option("The scheduler that the run was drawn with."),
 }
 """Options of the model that a run's card does not hold."""
 
@@ -75,7 +74,7 @@ def report(
     models: Sequence[str] = (),
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="With --paper: where to write the table. [default: RUN/paper-NAME.csv]"),
+        Option("With --paper: where to write the table. [default: RUN/paper-NAME.csv]", short="-o"),
     ] = None,
 ) -> None:
     """Write a run's report again, or compare it with a paper's tables."""
@@ -154,16 +153,15 @@ def compare(runs: list[str], *, out: str | None = None, log_to: LogToOption = No
     send_to(log_to, compared)
 
 
-RULE: Final[dict[str, Any]] = {
-    "metric": Annotated[str | None, Option("Instead of a policy, check one rule: the metric to limit.")],
-    "component": Annotated[str | None, Option("Component of the metric.", default="the one with the metric's name")],
-    "within": Annotated[float | None, Option("Limits of the metric: ± this value.")],
-    "at_least": Annotated[float | None, Option("Lower limit of the metric.")],
-    "at_most": Annotated[float | None, Option("Upper limit of the metric.")],
-    "four_fifths": Annotated[
-        float | None,
-        Option("Instead of a metric and limits: the least that the smallest share divided by the largest may be."),
-    ],
+RULE: Final[dict[str, Option]] = {
+    "metric": Option("Instead of a policy, check one rule: the metric to limit."),
+    "component": Option("Component of the metric.", default="the one with the metric's name"),
+    "within": Option("Limits of the metric: ± this value.", kind=float),
+    "at_least": Option("Lower limit of the metric.", kind=float),
+    "at_most": Option("Upper limit of the metric.", kind=float),
+    "four_fifths": Option(
+        "Instead of a metric and limits: the least that the smallest share divided by the largest may be.", kind=float
+    ),
 }
 """Options of a gate without a policy: the keys of its one rule."""
 
@@ -175,26 +173,24 @@ def gate(
     policy: Path | None = None,
     baseline: str | None = None,
     history: str | None = None,
-    allow_undecided: Annotated[
-        bool, typer.Option("--allow-undecided", help="Exit with status 0 unless a limit is shown to be broken.")
-    ] = False,
+    allow_undecided: Annotated[bool, Option("Exit with status 0 unless a limit is shown to be broken.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="File to write all numbers to: .csv, .parquet, or .json, which includes the rules and runs.",
+        Option(
+            "File to write all numbers to: .csv, .parquet, or .json, which includes the rules and runs.",
+            name="--out",
+            short="-o",
         ),
     ] = None,
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Explain for every number why it came out as it did, and what can be done."),
+        Option("Explain for every number why it came out as it did, and what can be done."),
     ] = False,
     junit_file: Annotated[
         Path | None,
-        typer.Option(
-            "--junit",
-            help="Also write JUnit XML for a pipeline to show, with a suite for each rule and a case for each number.",
+        Option(
+            "Also write JUnit XML for a pipeline to show, with a suite for each rule and a case for each number.",
+            name="--junit",
         ),
     ] = None,
     summary: Annotated[

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from clinometer.cli.options import asks
 from clinometer.cli.tables import check_place, echo, tell, write_table
 from clinometer.errors import InvalidInputError, RatingsError, RunNotFoundError
+from clinometer.pipeline.options import Argument, Option
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -25,50 +27,47 @@ NEEDED: Final = ("fastapi", "uvicorn", "multipart", "itsdangerous", "argon2", "l
 """Modules of the extra ``web``."""
 
 
+@asks()
 def serve(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="RUNS…", help="Run directories, or folders that contain them; paths or URLs. [default: runs]"
+        Argument(
+            "Run directories, or folders that contain them; paths or URLs. [default: runs]", metavar="RUNS…", many=True
         ),
     ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on. Any other than this machine's own needs a password.")
-    ] = ("127.0.0.1"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 8765,
+    host: Annotated[str, Option("Address to listen on. Any other than this machine's own needs a password.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, Option("Port to listen on; 0 picks a free one.", least=0, most=65535)] = 8765,
     password_file: Annotated[
         Path | None,
-        typer.Option(help="A file whose first line is the organiser's password. [default: CLINOMETER_PASSWORD]"),
+        Option("A file whose first line is the organiser's password. [default: CLINOMETER_PASSWORD]"),
     ] = None,
     allowed_host: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A host name that browsers may use for the server. Repeatable. [default: any, with a password]"
+        Option(
+            "A host name that browsers may use for the server. Repeatable. [default: any, with a password]", many=True
         ),
     ] = None,
     behind_https: Annotated[
         bool,
-        typer.Option("--behind-https", help="A proxy on this machine handles HTTPS: send cookies over HTTPS only."),
+        Option("A proxy on this machine handles HTTPS: send cookies over HTTPS only."),
     ] = False,
     database: Annotated[
         str,
-        typer.Option(
-            help="Database for ratings: postgresql+psycopg://USER@HOST/NAME. [default: "
+        Option(
+            "Database for ratings: postgresql+psycopg://USER@HOST/NAME. [default: "
             "~/.local/share/clinometer/ratings.sqlite]"
         ),
     ] = "",
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Add an example rating task, with simulated raters of known skill.")
-    ] = False,
-    cache: Annotated[
-        Path | None, typer.Option(help="Folder for indices and thumbnails. [default: ~/.cache/clinometer]")
-    ] = None,
+    demo: Annotated[bool, Option("Add an example rating task, with simulated raters of known skill.")] = False,
+    cache: Annotated[Path | None, Option("Folder for indices and thumbnails. [default: ~/.cache/clinometer]")] = None,
     export: Annotated[
         Path | None,
-        typer.Option(
-            "--export",
+        Option(
+            "Write pictures and reports to a folder of pages that opens from disk or any web host, and exit.",
+            name="--export",
             metavar="DIR",
-            help="Write pictures and reports to a folder of pages that opens from disk or any web host, and exit.",
         ),
     ] = None,
 ) -> None:
@@ -160,37 +159,31 @@ def _socket(host: str, port: int) -> socket.socket:
 
 # --- tasks for people, their answers taken into a run, and out of it ------------------------------------------------
 
-ratings = typer.Typer(
-    name="ratings", help="Let people rate images, to compare with the machine's answers.", no_args_is_help=True
-)
-
 DatabaseOption = Annotated[
     str,
-    typer.Option(
-        "--database",
-        help="Database in which clinometer serve keeps ratings: an SQLAlchemy URL such as "
+    Option(
+        "Database in which clinometer serve keeps ratings: an SQLAlchemy URL such as "
         "postgresql+psycopg://HOST/NAME. [default: ~/.local/share/clinometer/ratings.sqlite]",
+        name="--database",
     ),
 ]
 
 
-@ratings.command("import")
+@asks()
 def import_(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run whose images were rated.")],
+    run: Annotated[str, Argument("The run whose images were rated.", metavar="RUN")],
     file: Annotated[
         Path,
-        typer.Argument(
-            metavar="FILE",
-            help="A CSV file with the columns item, rater and answer, a CSV file from MTurk or Prolific, or JSON from "
+        Argument(
+            "A CSV file with the columns item, rater and answer, a CSV file from MTurk or Prolific, or JSON from "
             "Label Studio.",
+            metavar="FILE",
         ),
     ],
-    item_column: Annotated[str, typer.Option(help="Column that names the item. [default: recognised by name]")] = "",
-    rater_column: Annotated[str, typer.Option(help="Column that names the rater. [default: recognised by name]")] = "",
-    answer_column: Annotated[
-        str, typer.Option(help="Column that contains the answer. [default: recognised by name]")
-    ] = "",
-    question: Annotated[str, typer.Option(help="The question that the raters were asked.")] = "",
+    item_column: Annotated[str, Option("Column that names the item. [default: recognised by name]")] = "",
+    rater_column: Annotated[str, Option("Column that names the rater. [default: recognised by name]")] = "",
+    answer_column: Annotated[str, Option("Column that contains the answer. [default: recognised by name]")] = "",
+    question: Annotated[str, Option("The question that the raters were asked.")] = "",
 ) -> None:
     """Import ratings made elsewhere into a run, and update its scores and report."""
     from clinometer.cli.console import print_report_place
@@ -218,55 +211,49 @@ def import_(
     tell("tables", of="ratings import", tables={"taken": [row | {"scored": opened.is_scored}]})
 
 
-@ratings.command()
+@asks()
 def new(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Runs whose images are shown.")],
-    question: Annotated[str, typer.Option(help="The question to ask raters.")] = "Whom does the picture show?",
-    title: Annotated[str, typer.Option(help="Title of the task.")] = "What do these pictures show?",
+    runs: Annotated[list[str], Argument("Runs whose images are shown.", metavar="RUN…", many=True)],
+    question: Annotated[str, Option("The question to ask raters.")] = "Whom does the picture show?",
+    title: Annotated[str, Option("Title of the task.")] = "What do these pictures show?",
     images: Annotated[
-        int, typer.Option(min=0, help="Images per concept, shown one at a time; 0 shows several of a concept at once.")
+        int, Option("Images per concept, shown one at a time; 0 shows several of a concept at once.", least=0)
     ] = 10,
     pairs: Annotated[
         int,
-        typer.Option(
-            min=0,
-            help="Instead of single images: how many pairs of images of two concepts to show, asking which is "
-            "preferred.",
+        Option(
+            "Instead of single images: how many pairs of images of two concepts to show, asking which is preferred.",
+            least=0,
         ),
     ] = 0,
     shown: Annotated[
         int,
-        typer.Option(
-            min=1, max=100, help="With --images 0: how many images to show at once, drawn at random across the prompts."
+        Option(
+            "With --images 0: how many images to show at once, drawn at random across the prompts.", least=1, most=100
         ),
     ] = 20,
     strata: Annotated[
         str,
-        typer.Option(
-            help="How to stratify the random choice of images: by concept, by reading (the encoder's), or none."
-        ),
+        Option("How to stratify the random choice of images: by concept, by reading (the encoder's), or none."),
     ] = "concept",
-    concept: Annotated[list[str] | None, typer.Option(help="Only this concept. Repeatable. [default: all]")] = None,
+    concept: Annotated[list[str] | None, Option("Only this concept. Repeatable. [default: all]", many=True)] = None,
     answer: Annotated[
         list[str] | None,
-        typer.Option(
-            help="An answer in addition to the groups. Repeatable. [default: neither (of two groups), cannot tell]"
+        Option(
+            "An answer in addition to the groups. Repeatable. [default: neither (of two groups), cannot tell]",
+            many=True,
         ),
     ] = None,
-    raters: Annotated[int, typer.Option(min=1, help="Raters per item.")] = 3,
-    items: Annotated[int, typer.Option(min=0, help="Maximum number of items per rater; 0 for all.")] = 0,
-    repeats: Annotated[float, typer.Option(min=0, max=1, help="Share of a rater's items to ask about twice.")] = 0.05,
-    attention: Annotated[
-        int, typer.Option(min=0, help="Number of attention checks: images drawn for a named group.")
-    ] = 4,
-    blur: Annotated[bool, typer.Option("--blur", help="Blur pictures until the rater asks to see them.")] = False,
-    warning: Annotated[str, typer.Option(help="Content warning to show before raters begin.")] = "",
-    consent: Annotated[
-        Path | None, typer.Option(help="A text file with what raters agree to. [default: a standard text]")
-    ] = None,
-    days: Annotated[float, typer.Option(help="Days until the invitation expires.")] = 30,
-    seed: Annotated[int, typer.Option(help="Seed that determines which images are chosen.")] = 0,
-    url: Annotated[str, typer.Option(help="URL at which raters reach clinometer serve.")] = "http://127.0.0.1:8765",
+    raters: Annotated[int, Option("Raters per item.", least=1)] = 3,
+    items: Annotated[int, Option("Maximum number of items per rater; 0 for all.", least=0)] = 0,
+    repeats: Annotated[float, Option("Share of a rater's items to ask about twice.", least=0, most=1)] = 0.05,
+    attention: Annotated[int, Option("Number of attention checks: images drawn for a named group.", least=0)] = 4,
+    blur: Annotated[bool, Option("Blur pictures until the rater asks to see them.")] = False,
+    warning: Annotated[str, Option("Content warning to show before raters begin.")] = "",
+    consent: Annotated[Path | None, Option("A text file with what raters agree to. [default: a standard text]")] = None,
+    days: Annotated[float, Option("Days until the invitation expires.")] = 30,
+    seed: Annotated[int, Option("Seed that determines which images are chosen.")] = 0,
+    url: Annotated[str, Option("URL at which raters reach clinometer serve.")] = "http://127.0.0.1:8765",
     database: DatabaseOption = "",
 ) -> None:
     """Make a rating task from runs, and print its invitation. Raters need a running clinometer serve."""
@@ -306,7 +293,7 @@ def new(
     tell("tables", of="ratings new", tables={"made": [made]})
 
 
-@ratings.command("list")
+@asks()
 def list_(database: DatabaseOption = "") -> None:
     """List the rating tasks, with their raters and answers."""
     require_web("ratings")
@@ -329,9 +316,9 @@ def list_(database: DatabaseOption = "") -> None:
     tell("tables", of="ratings list", tables={"tasks": rows})
 
 
-@ratings.command()
+@asks()
 def collect(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="The task, as clinometer ratings list names it.")],
+    task: Annotated[str, Argument("The task, as clinometer ratings list names it.", metavar="TASK")],
     database: DatabaseOption = "",
 ) -> None:
     """Write a task's answers into its runs, and update their scores and reports."""
@@ -347,16 +334,12 @@ def collect(
     tell("tables", of="ratings collect", tables={"collected": rows})
 
 
-@ratings.command()
+@asks()
 def remove(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="The task, as clinometer ratings list names it.")],
-    rater: Annotated[
-        str, typer.Option(help="Remove only this rater's answers; name the rater as on the task's page.")
-    ] = "",
-    simulated: Annotated[
-        bool, typer.Option("--simulated", help="Remove only the answers of simulated raters.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    task: Annotated[str, Argument("The task, as clinometer ratings list names it.", metavar="TASK")],
+    rater: Annotated[str, Option("Remove only this rater's answers; name the rater as on the task's page.")] = "",
+    simulated: Annotated[bool, Option("Remove only the answers of simulated raters.")] = False,
+    yes: Annotated[bool, Option("Do not ask for confirmation.", short="-y")] = False,
     database: DatabaseOption = "",
 ) -> None:
     """Permanently remove a task, or a rater of it.
@@ -386,7 +369,7 @@ def remove(
     tell("tables", of="ratings remove", tables=tables)
 
 
-@ratings.command()
+@asks()
 def repair(database: DatabaseOption = "") -> None:
     """Make a damaged database usable again, after saving a copy of it.
 
@@ -408,12 +391,10 @@ def repair(database: DatabaseOption = "") -> None:
     )
 
 
-@ratings.command()
+@asks()
 def export(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run with ratings.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write: .csv, .json or .parquet.")] = Path(
-        "ratings.csv"
-    ),
+    run: Annotated[str, Argument("A run with ratings.", metavar="RUN")],
+    out: Annotated[Path, Option("The file to write: .csv, .json or .parquet.", short="-o")] = Path("ratings.csv"),
 ) -> None:
     """Write the ratings of a run as a table, one row per answer. Raters are pseudonyms."""
     from clinometer.ratings.store import ratings_of
@@ -449,3 +430,9 @@ def _locate_database(url: str) -> str:
     from clinometer.web.database import default_cache, default_data, find_database
 
     return find_database(url, default_data(), default_cache())
+
+
+RATINGS_COMMANDS: Final[dict[str, Callable[..., None]]] = {
+    "import": import_, "new": new, "list": list_, "collect": collect, "remove": remove, "repair": repair,
+    "export": export,
+}  # fmt: skip
