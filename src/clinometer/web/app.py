@@ -55,8 +55,17 @@ def create_app(settings: ServerSettings) -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,
         dependencies=[Depends(require_csrf)],
-        middleware=_middleware(settings),
-    )
+        middleware=[
+            Middleware(SecurityHeaders),
+            Middleware(TrustedHostMiddleware, allowed_hosts=list(settings.hosts), www_redirect=False),
+            Middleware(RateLimit, a_second=settings.requests_a_second),
+            Middleware(BodyLimit),
+            Middleware(
+                SessionMiddleware, secret_key=settings.session_key, session_cookie="clinometer",
+                max_age=SESSION_SECONDS, same_site="lax", https_only=settings.behind_https,
+            ),
+        ],
+    )  # fmt: skip
     app.state.settings = settings
     app.state.gate = Gate(settings)
     app.state.runs = runs_index.RunsIndex(settings.runs)
@@ -77,23 +86,6 @@ def create_app(settings: ServerSettings) -> FastAPI:
     return app
 
 
-def _middleware(settings: ServerSettings) -> list[Middleware]:
-    return [
-        Middleware(SecurityHeaders),
-        Middleware(TrustedHostMiddleware, allowed_hosts=list(settings.hosts), www_redirect=False),
-        Middleware(RateLimit, a_second=settings.requests_a_second),
-        Middleware(BodyLimit),
-        Middleware(
-            SessionMiddleware,
-            secret_key=settings.session_key,
-            session_cookie="clinometer",
-            max_age=SESSION_SECONDS,
-            same_site="lax",
-            https_only=settings.behind_https,
-        ),
-    ]
-
-
 def _http_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 401 and request.method in READING:
@@ -108,7 +100,7 @@ def _wrong_address(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     message = f"{first['loc'][-1]}: {first['msg']}"
-    return problem(request, 400, f"{message}. Mend the address, or begin with the runs.")
+    return problem(request, 400, f"{message}. Correct the address, or begin with the runs.")
 
 
 def _run_problem(request: Request, error: Exception) -> Response:

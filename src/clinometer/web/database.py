@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from alembic import command
@@ -40,8 +40,6 @@ from clinometer._messages import named_in_a_line
 from clinometer._secrets import masked_address
 from clinometer.errors import RatingsError, RatingsPlaceWarning
 from clinometer.web.ratings import tables
-
-Output = TypeVar("Output")
 
 FILE: Final = "ratings.sqlite"
 WAIT: Final = 30

@@ -184,19 +184,6 @@ def _looked_at(directory: Directory) -> RunEntry:
         return RunEntry(stamp, replace(listed, error=message), None)
 
 
-def filtered_runs(runs: Sequence[Listed], query: str, sort: Sort, *, downwards: bool) -> list[Listed]:
-    """Runs that hold every word of a query, in order; those that cannot be read stay last."""
-
-    def key(run: Listed) -> tuple[str | int, str]:
-        value = getattr(run, sort)
-        return (value.casefold() if isinstance(value, str) else value, run.name)
-
-    words = query.casefold().split()
-    matches = [run for run in runs if all(word in run.words for word in words)]
-    whole = sorted((run for run in matches if not run.error), key=key, reverse=downwards)
-    return whole + sorted((run for run in matches if run.error), key=lambda run: run.name)
-
-
 @router.get("/runs")
 def index(
     request: Request,
@@ -204,12 +191,20 @@ def index(
     sort: Sort = "date",
     order: Literal["up", "down"] = "down",
 ) -> Response:
-    """Show every run, searched and sorted; for htmx the table alone."""
+    """Show every run that has all words of a search, sorted; for htmx the table alone."""
+
+    def key(run: Listed) -> tuple[str | int, str]:
+        value = getattr(run, sort)
+        return (value.casefold() if isinstance(value, str) else value, run.name)
+
     runs = request.app.state.runs.listed()
+    matches = [run for run in runs if all(word in run.words for word in q.casefold().split())]
+    whole = sorted((run for run in matches if not run.error), key=key, reverse=order == "down")
+    unreadable = sorted((run for run in matches if run.error), key=lambda run: run.name)
     return render(
         request,
         "runs_table.html" if is_partial(request, "runs") else "index.html",
-        runs=filtered_runs(runs, q, sort, downwards=order == "down"),
+        runs=[*whole, *unreadable],
         total=len(runs),
         columns=COLUMNS,
         q=q,

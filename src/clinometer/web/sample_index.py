@@ -170,7 +170,7 @@ def make_index(run: api.Run, place: Path, progress: Callable[[float], None]) -> 
     try:
         with closing(sqlite3.connect(temporary)) as database:
             database.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;{_TABLES}")
-            _fill(run, _Writer(database), progress)
+            _Writer(database).write(run, progress)
             database.executescript(_DISPUTED + _INDICES)
             database.execute("ANALYZE")
             database.commit()
@@ -178,26 +178,6 @@ def make_index(run: api.Run, place: Path, progress: Callable[[float], None]) -> 
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-def _fill(run: api.Run, writer: _Writer, progress: Callable[[float], None]) -> None:
-    parts = part_numbers(run)
-    words = study_of(run.suite).reading_words(run.suite)
-    readers = [Reader(run, name, words) for name in run.encoder_cards]
-    for order, part in enumerate(parts):
-        piece = piece_of(run, part)
-        writer.write_samples(piece, run)
-        for reader in readers:
-            reader.learn(piece)
-        progress(order / len(parts) / 2)
-    for code, reader in enumerate(readers):
-        writer.write_encoder(code, reader)
-    writer.begin_again()
-    for order, part in enumerate(parts if readers else ()):
-        piece = piece_of(run, part)
-        writer.write_readings(piece, readers)
-        progress(0.5 + order / len(parts) / 2)
-    writer.write_names()
 
 
 class _Writer:
@@ -211,11 +191,27 @@ class _Writer:
         self._prompts: dict[str, int] = {}
         self._voices: dict[tuple[str, str], int] = {}
 
-    def begin_again(self) -> None:
-        """Restart at the first part."""
+    def write(self, run: api.Run, progress: Callable[[float], None]) -> None:
+        """Write all of a run, part by part: what it says of each sample, and then what each encoder reads in it."""
+        parts, words = part_numbers(run), study_of(run.suite).reading_words(run.suite)
+        readers = [Reader(run, name, words) for name in run.encoder_cards]
+        for order, part in enumerate(parts):
+            piece = piece_of(run, part)
+            self._write_samples(piece, run)
+            for reader in readers:
+                reader.learn(piece)
+            progress(order / len(parts) / 2)
+        encoders = ((code, reader.encoder, "\n".join(reader.groups)) for code, reader in enumerate(readers))
+        self._database.executemany("INSERT INTO encoders VALUES (?, ?, ?)", encoders)
         self._position = 0
+        for order, part in enumerate(parts if readers else ()):
+            self._write_readings(piece_of(run, part), readers)
+            progress(0.5 + order / len(parts) / 2)
+        self._database.executemany("INSERT INTO owners VALUES (?, ?, ?, ?, ?)", self._about)
+        prompts = ((code, text) for text, code in self._prompts.items())
+        self._database.executemany("INSERT INTO prompts VALUES (?, ?)", prompts)
 
-    def write_samples(self, piece: Piece, run: api.Run) -> None:
+    def _write_samples(self, piece: Piece, run: api.Run) -> None:
         """Write what is known of each sample, and what readers said of it."""
         c = piece.columns
         owners = []
@@ -254,13 +250,7 @@ class _Writer:
             self._database.executemany("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?)", answers)
         self._position += n
 
-    def write_encoder(self, code: int, reader: Reader) -> None:
-        """Write an encoder's name, and the groups that it reads images as."""
-        self._database.execute(
-            "INSERT INTO encoders VALUES (?, ?, ?)", (code, reader.encoder, "\n".join(reader.groups))
-        )
-
-    def write_readings(self, piece: Piece, readers: Sequence[Reader]) -> None:
+    def _write_readings(self, piece: Piece, readers: Sequence[Reader]) -> None:
         """Write what each encoder reads in a part."""
         owners = [self._owners[owner] for owner in piece.owners]
         for code, reader in enumerate(readers):
@@ -270,12 +260,6 @@ class _Writer:
             )
             self._database.executemany("INSERT INTO readings VALUES (?, ?, ?, ?, ?, ?)", rows)
         self._position += len(owners)
-
-    def write_names(self) -> None:
-        """Write owners and prompts."""
-        self._database.executemany("INSERT INTO owners VALUES (?, ?, ?, ?, ?)", self._about)
-        prompts = ((code, text) for text, code in self._prompts.items())
-        self._database.executemany("INSERT INTO prompts VALUES (?, ?)", prompts)
 
 
 # --- questions to it -------------------------------------------------------------------------------------------------

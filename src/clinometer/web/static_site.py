@@ -94,18 +94,15 @@ def write_site(
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
             site = _Site(Path(temporary, "site"), state, min(images, IMAGES))
             (site.folder / "pictures").mkdir(parents=True)
-            _write_pages(site, index.listed(), has_reports=has_reports)
+            listed = index.listed()
+            whole = [run for run in listed if not run.error]
+            rows = [_write_run(site, number, run, has_reports=has_reports) for number, run in enumerate(whole, 1)]
+            beside = list(_write_side_by_side(site, whole))
+            site.write("index.html", "site_index.html", rows=rows, beside=beside, broken=len(listed) - len(whole))
             os.replace(site.folder, folder)  # a folder that is there is whole
     except OSError as error:
         raise RunStorageError(f"--export {folder}: cannot be written: {error.strerror or error}") from error
     return sorted(path.name for path in folder.glob("*.html"))
-
-
-def _write_pages(site: _Site, listed: Sequence[Listed], *, has_reports: bool) -> None:
-    whole = [run for run in listed if not run.error]
-    rows = [_write_run(site, number, run, has_reports=has_reports) for number, run in enumerate(whole, 1)]
-    beside = list(_write_side_by_side(site, whole))
-    site.write("index.html", "site_index.html", rows=rows, beside=beside, broken=len(listed) - len(whole))
 
 
 def _write_run(site: _Site, number: int, run: Listed, *, has_reports: bool) -> Mapping[str, Any]:

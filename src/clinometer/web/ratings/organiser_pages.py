@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Path, Request, Response
 from fastapi.responses import RedirectResponse
+from pydantic import BaseModel, Field
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 from starlette.exceptions import HTTPException
@@ -24,70 +24,39 @@ from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answe
 
 router = APIRouter(prefix="/ratings")
 
-QUESTION = "Whom does the picture show?"
 
-
-@dataclass
-class TaskForm:
+class TaskForm(BaseModel):
     """The fields of the form, as they were typed."""
 
-    run: list[str] = field(default_factory=list)
-    title: str = "What do these pictures show?"
-    question: str = QUESTION
-    images: int = 10
-    shown: int = SHOWN
+    title: Annotated[str, Field(max_length=200)]
+    question: Annotated[str, Field(max_length=500)]
+    consent: Annotated[str, Field(max_length=20_000)]
+    run: list[str] = []
+    images: Annotated[int, Field(ge=0, le=10_000)] = 10
+    shown: Annotated[int, Field(ge=1, le=100)] = SHOWN
     strata: Strata = "concept"
-    raters: int = 3
-    items: int = 0
-    repeats: int = 5
-    attention: int = 4
-    other: str = "\n".join(OTHER_ANSWERS)
-    consent: str = CONSENT
-    warning: str = ""
+    raters: Annotated[int, Field(ge=1, le=1_000)] = 3
+    items: Annotated[int, Field(ge=0, le=100_000)] = 0
+    repeats: Annotated[int, Field(ge=0, le=100)] = 5
+    attention: Annotated[int, Field(ge=0, le=1_000)] = 4
+    other: Annotated[str, Field(max_length=2_000)] = ""
+    warning: Annotated[str, Field(max_length=2_000)] = ""
     blur: bool = False
 
 
 @router.get("/new")
 def new_task_page(request: Request, run: str = "") -> Response:
     """Show the form."""
-    return _form(request, TaskForm([run] if run else []))
+    form = TaskForm(
+        title="What do these pictures show?", question="Whom does the picture show?", consent=CONSENT,
+        run=[run] if run else [], other="\n".join(OTHER_ANSWERS),
+    )  # fmt: skip
+    return _form(request, form)
 
 
 @router.post("/new")
-def new_task(
-    request: Request,
-    title: Annotated[str, Form(max_length=200)],
-    question: Annotated[str, Form(max_length=500)],
-    consent: Annotated[str, Form(max_length=20_000)],
-    run: Annotated[list[str] | None, Form()] = None,
-    images: Annotated[int, Form(ge=0, le=10_000)] = 10,
-    shown: Annotated[int, Form(ge=1, le=100)] = SHOWN,
-    strata: Annotated[Strata, Form()] = "concept",
-    raters: Annotated[int, Form(ge=1, le=1_000)] = 3,
-    items: Annotated[int, Form(ge=0, le=100_000)] = 0,
-    repeats: Annotated[int, Form(ge=0, le=100)] = 5,
-    attention: Annotated[int, Form(ge=0, le=1_000)] = 4,
-    other: Annotated[str, Form(max_length=2_000)] = "",
-    warning: Annotated[str, Form(max_length=2_000)] = "",
-    blur: Annotated[bool, Form()] = False,
-) -> Response:
+def new_task(request: Request, form: Annotated[TaskForm, Form()]) -> Response:
     """Create the task, or show the form again with its errors."""
-    form = TaskForm(
-        run or [],
-        title,
-        question,
-        images,
-        shown,
-        strata,
-        raters,
-        items,
-        repeats,
-        attention,
-        other,
-        consent,
-        warning,
-        blur,
-    )
     try:
         identifier = _make(request, form)
     except ClinometerError as error:

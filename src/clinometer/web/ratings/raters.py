@@ -59,15 +59,6 @@ ALL_HELD: Final = (
 )
 
 
-@dataclass(frozen=True)
-class RaterProgress:
-    """Where a rater is: the turn that is next, None at the end, and how many are done of how many."""
-
-    turn: Turn | None
-    done: int
-    total: int
-
-
 def join(session: Session, invitation: Invitation) -> tuple[str, str]:
     """Create a rater with an order of items of their own; return the token for coming back, or why no item is left."""
     task = session.scalars(select(Task).where(Task.id == invitation.task_id).with_for_update()).one()
@@ -192,41 +183,40 @@ def consent_page(request: Request, token: Token) -> Response:
 @router.post("/join/{token}")
 def consent(request: Request, token: Token) -> Response:
     """Consent: from here on there is a rater, with an order of items."""
-
-    def joined(session: Session) -> tuple[str, str, int]:
+    with writing(_room(request).engine) as session:
         invitation = _require_known(invitation_of(session, token))
         refusal = refusal_of(session, invitation)
-        return ("", refusal, 403) if refusal else (*join(session, invitation), 200)
-
-    own, reason, status = _room(request).write(joined)
-    if not own:
-        return _end(request, reason, status)
-    return RedirectResponse(f"/rate/{own}", 303)
+        token_of_rater, nothing_left = ("", "") if refusal else join(session, invitation)
+    if refusal or nothing_left:
+        return _end(request, refusal or nothing_left, 403 if refusal else 200)
+    return RedirectResponse(f"/rate/{token_of_rater}", 303)
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A rater, and where they are; or why they cannot go on."""
+class Progress:
+    """Where a rater is: why they cannot go on; else the turn that is next, None at the end, and how many are done."""
 
-    rater: Rater
-    refusal: str
-    progress: RaterProgress | None
+    task: Task
+    refusal: str = ""
+    turn: Turn | None = None
+    done: int = 0
+    total: int = 0
 
-
-def _standing(session: Session, rater: Rater) -> Standing:
-    if refusal := rater_refusal(rater):
-        return Standing(rater, refusal, None)
-    place, done, total = _count_turns(session, rater)
-    turn = turn_at(session, rater, place) if place is not None else None
-    return Standing(rater, "", RaterProgress(turn, done, total))
+    @classmethod
+    def of(cls, session: Session, rater: Rater) -> Progress:
+        """Look up where a rater is."""
+        if refusal := rater_refusal(rater):
+            return cls(rater.task, refusal)
+        place, done, total = _count_turns(session, rater)
+        return cls(rater.task, "", turn_at(session, rater, place) if place is not None else None, done, total)
 
 
 @router.get("/rate/{token}")
 def turn_page(request: Request, token: Token) -> Response:
     """Show the item that is next, or the end."""
     with reading(_room(request).engine) as session:
-        standing = _standing(session, _require_known(rater_of(session, token)))
-    return _turn_page(request, token, standing)
+        progress = Progress.of(session, _require_known(rater_of(session, token)))
+    return _turn_page(request, token, progress)
 
 
 @router.post("/rate/{token}")
@@ -242,45 +232,40 @@ def answer(
         took = float(seconds)
     except ValueError:
         took = None
-
-    def recorded(session: Session) -> Standing:
+    with writing(_room(request).engine) as session:
         rater = _require_known(rater_of(session, token))
         if not rater_refusal(rater) and not record(session, rater, place, answer, took):
             raise HTTPException(400, "This answer does not belong to your picture. Open the page again.")
-        return _standing(session, rater)
-
-    return _gone_on(request, token, _room(request).write(recorded))
+        progress = Progress.of(session, rater)
+    return _next_page(request, token, progress)
 
 
 @router.post("/rate/{token}/undo")
 def take_back(request: Request, token: Token, place: Place) -> Response:
     """Undo the last answer."""
-
-    def taken_back(session: Session) -> Standing:
+    with writing(_room(request).engine) as session:
         rater = _require_known(rater_of(session, token))
         if not rater_refusal(rater):
             undo(session, rater, place)
             session.flush()
-        return _standing(session, rater)
+        progress = Progress.of(session, rater)
+    return _next_page(request, token, progress)
 
-    return _gone_on(request, token, _room(request).write(taken_back))
 
-
-def _gone_on(request: Request, token: str, standing: Standing) -> Response:
+def _next_page(request: Request, token: str, progress: Progress) -> Response:
     """Return the next item: the page's script shows it at once, a browser without script is sent to its page."""
-    if standing.refusal or _is_by_script(request):
-        return _turn_page(request, token, standing)
+    if progress.refusal or _is_by_script(request):
+        return _turn_page(request, token, progress)
     return RedirectResponse(f"/rate/{token}", 303)
 
 
-def _turn_page(request: Request, token: str, standing: Standing) -> Response:
+def _turn_page(request: Request, token: str, progress: Progress) -> Response:
     """Return the page of a turn, or the part that the script exchanges; or why the rater has no turn."""
-    progress = standing.progress
-    if progress is None:
-        return _end(request, standing.refusal, 403)
+    if progress.refusal:
+        return _end(request, progress.refusal, 403)
     pictures = len(_room(request).samples_of(progress.turn.item)) if progress.turn else 0
     template = "ratings/turn.html" if _is_by_script(request) else "ratings/rate.html"
-    return render(request, template, task=standing.rater.task, token=token, progress=progress, pictures=pictures)
+    return render(request, template, task=progress.task, token=token, progress=progress, pictures=pictures)
 
 
 def _is_by_script(request: Request) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -17,7 +17,6 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 from sqlalchemy import Engine, func, select
-from sqlalchemy.orm import Session
 
 from clinometer import api
 from clinometer._secrets import masked
@@ -31,7 +30,7 @@ from clinometer.report.view import View
 from clinometer.runs import Run
 from clinometer.runs.browse import Stored, stored_in
 from clinometer.studies import rated_of
-from clinometer.web.database import Output, database_url, is_kept, open_database, reading, writing
+from clinometer.web.database import database_url, is_kept, open_database, reading
 from clinometer.web.pages import Identifier, render
 from clinometer.web.pictures import Album
 from clinometer.web.ratings.tables import Answer, Item, Rater, Turn
@@ -78,11 +77,6 @@ class Room:
         if "engine" in self.__dict__:
             self.engine.dispose()
 
-    def write(self, work: Callable[[Session], Output]) -> Output:
-        """Return what some work on the database returns, once it is on disk."""
-        with writing(self.engine) as session:
-            return work(session)
-
     def samples_of(self, item: Item) -> list[str]:
         """Return the samples that an item shows: one, two to compare, or those of a concept that are shown at once."""
         if item.pictures:
@@ -119,7 +113,6 @@ class Room:
                 self._album.make_ready(self._run(url), [self._stored(url, sample) for sample in samples], "large")
 
     def _stored(self, url: str, sample: str) -> Stored:
-        """Return where an image is stored."""
         return self._images(url, self._run(url).sample(sample).part)[sample]
 
     def _run(self, url: str) -> Run:
