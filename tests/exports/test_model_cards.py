@@ -80,12 +80,12 @@ def test_every_number_of_every_study_is_one_of_the_scores(study, judged):
 def test_every_study_says_its_finding_and_lists_what_its_summary_lists(study, scored):
     run = cm.open_run(scored / study)
     text, page = cm.model_card(run), study_of(run.suite).page(run.suite)
-    told = page.told(page.view.of(card_input(run).report))
+    card = card_input(run)
     summary = page.summary(run.suite, run.scores)
-    assert escaped(told.finding) in text
-    assert escaped(told.strongest) in text
+    assert escaped(page.finding(card.view)) in text
+    assert escaped(page.strongest(card.view)) in text
     shown = [table for table in tables(text) if "Verdict" in table[0]]
-    assert len(shown) == len([verdicts for verdicts in told.verdicts if verdicts.rows])
+    assert len(shown) == len([verdicts for verdicts in card.verdicts if verdicts.rows])
     verdicts = sorted(row[4] for row in shown[0][1:])
     assert verdicts == sorted(row[-1] for row in summary.rows)
     for row in shown[0][1:]:

@@ -166,7 +166,7 @@ def test_every_number_is_one_of_the_scores(run):
         assert result.metric_value == row.value
         for name in ("low", "high", "q"):
             assert result.metric_args.get(name) == (row[name] if isfinite(row[name]) else None)
-    digits = run.page.view.of(run.report).digits
+    digits = run.view.digits
     (shown,) = [table for table in tables(section_of([run], rows=1000, version="1")) if table[0][0] == "Concept"]
     assert {name: (value, interval) for name, value, interval, *_ in shown[1:]} == {
         name: (wording.signed(row.value, digits), wording.interval(row.low, row.high, digits))
@@ -176,7 +176,7 @@ def test_every_number_is_one_of_the_scores(run):
 
 @pytest.mark.parametrize("rows", [1, 3, 1000])
 def test_rows_are_listed_or_counted(run, rows):
-    (verdicts,) = run.page.told(run.page.view.of(run.report)).verdicts
+    (verdicts,) = run.verdicts
     first, rest = listed_first(verdicts, rows)
     assert len(first) == min(rows, len(verdicts.rows))
     assert sorted(row.concept for row in first + rest) == sorted(row.concept for row in verdicts.rows)
@@ -192,14 +192,14 @@ def test_rows_are_listed_or_counted(run, rows):
 @pytest.mark.thorough
 def test_it_says_what_the_report_says(run):
     section, page = section_of([run], rows=20, version="1.2.3"), Page(render_html(run.report))
-    told = run.page.told(run.page.view.of(run.report))
+    finding, strongest = run.page.finding(run.view), run.page.strongest(run.view)
     plain = " ".join(text_of(token) for token in tokens(section) if token.type == "inline")
-    assert told.finding in plain
-    assert told.strongest in plain
+    assert finding in plain
+    assert strongest in plain
     head = page.find("header")[0].text
-    assert told.finding in head
-    assert re.search(r"\[.+?\]", told.strongest)[0] in head  # its score, below its pictures
-    limits = limits_of(run.page, run.page.view.of(run.report))
+    assert finding in head
+    assert re.search(r"\[.+?\]", strongest)[0] in head  # its score, below its pictures
+    limits = limits_of(run.page, run.view)
     assert len(limits) > 5
     for lead, rest in limits:
         assert f"{lead} {rest}" in plain

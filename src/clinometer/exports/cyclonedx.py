@@ -28,10 +28,8 @@ def ml_bom(run: Run) -> dict[str, Any]:
     metrics, properties = list[dict[str, Any]](), list[dict[str, str]]()
     for verdicts, row in judged(shown):
         low, high = row.ends(verdicts.over)
-        kind, part = (
-            f"{row.metric}.{row.component}",
-            "/".join(filter(None, (row.concept or row.category, row.group, row.setting))),
-        )
+        kind = f"{row.metric}.{row.component}"
+        part = "/".join(filter(None, (row.concept or row.category, row.group, row.setting)))
         if row.defined:
             interval = {"lowerBound": repr(float(low)), "upperBound": repr(float(high))}
             metrics.append(
@@ -56,11 +54,9 @@ def ml_bom(run: Run) -> dict[str, Any]:
         "version": 1,
         "metadata": {
             "timestamp": record["created"],
-            "tools": {
-                "components": [
-                    {"type": "application", "name": "clinometer", "version": record["versions"]["clinometer"]}
-                ]
-            },
+            "tools": {"components": [
+                {"type": "application", "name": "clinometer", "version": record["versions"]["clinometer"]}
+            ]},
         },
         "components": [
             {
@@ -84,7 +80,7 @@ def ml_bom(run: Run) -> dict[str, Any]:
                 },
             }
         ],
-    }
+    }  # fmt: skip
 
 
 FORMAT: Final = Format(

@@ -11,10 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-import yaml
-
 from clinometer.errors import InvalidInputError, SuiteError
-from clinometer.exports.format import Format, measured_verdicts, require_some
+from clinometer.exports.format import Format, measured_verdicts, require_some, yaml_text
 from clinometer.exports.model_cards import REPOSITORY, CardDetails, card_input
 from clinometer.report import wording
 from clinometer.report.model_card.content import one_line
@@ -97,7 +95,7 @@ def eval_results(run: Run, said: CardDetails) -> list[dict[str, Any]]:
 def _write(runs: Sequence[Run], details: CardDetails) -> str:
     entries = [entry for run in runs for entry in eval_results(run, details)]
     require_some(entries, runs[0])
-    return yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=120)
+    return yaml_text(entries)
 
 
 FORMAT: Final = Format(

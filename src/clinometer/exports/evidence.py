@@ -47,6 +47,8 @@ NO_RECORD: Final = (
     f"no record of a run, expected {RECORD} or {IN_TOTO} of clinometer export --evidence, or the BOM of "
     "clinometer card --format cyclonedx"
 )
+MALFORMED: Final = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
+"""What reading a document of another shape raises."""
 POLICY: Final = "policy"
 BASELINE: Final = "baseline"
 CLAUSES: Final = "clauses.csv"
@@ -217,7 +219,6 @@ def _result(
     card, model = run.record["model"], str(uuid5(base, "model"))
     created = datetime.fromisoformat(run.record["created"]).astimezone(UTC).isoformat("T", "seconds")
     facts = ("suite_fingerprint", "seed", "images", "missing_images", "registration", "checksum")
-    described = {name: said[name] for name in facts}
     of_every_verdict = {
         "subjects": [{"subject-uuid": model, "type": "component"}],
         "relevant-evidence": [{"href": f"#{uuid5(base, 'scores.parquet')}", "description": "A row of the scores."}],
@@ -229,7 +230,7 @@ def _result(
         "description": page.finding(view),
         "start": created,
         "end": datetime.now(UTC).isoformat("T", "seconds"),
-        "props": _props(described),
+        "props": _props({name: said[name] for name in facts}),
         "local-definitions": {
             "components": [
                 {
@@ -258,7 +259,7 @@ def _result(
         # what the findings follow from, so that whoever has the run can derive them again
         rules = gate.policy.model_dump(mode="json", exclude_none=True)
         baseline = gate.runs[1].record["checksum"] if len(gate.runs) > 1 else ""
-        result["props"] += _props({POLICY: json.dumps(rules, ensure_ascii=False), BASELINE: baseline or ""})
+        result["props"] += _props({POLICY: json.dumps(rules, ensure_ascii=False), BASELINE: baseline})
     return result
 
 
@@ -358,7 +359,7 @@ def policy_of(source: str | os.PathLike[str]) -> Mapping[str, Any] | None:
             return None
         found = json.loads(rules)
         return found if isinstance(found, dict) else None
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+    except MALFORMED as error:
         raise InvalidInputError.malformed(f"{source}: {NO_RECORD}") from error
 
 
@@ -367,13 +368,12 @@ def _read_record(source: str | os.PathLike[str]) -> Any:
     try:
         with open(source, "rb") as file:
             content = file.read(MOST_JSON + 1)
-        if len(content) > MOST_JSON:
-            raise InvalidInputError.too_many(f"{source}: more than {MOST_JSON >> 20} MiB; {NO_RECORD}")
-        return json.loads(content)
     except OSError as error:
         raise InvalidInputError.cannot_read(source, error) from error
-    except InvalidInputError:
-        raise
+    if len(content) > MOST_JSON:
+        raise InvalidInputError.too_many(f"{source}: more than {MOST_JSON >> 20} MiB; {NO_RECORD}")
+    try:
+        return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise InvalidInputError.malformed(f"{source}: {NO_RECORD}") from error
 
@@ -383,7 +383,7 @@ def _require_files(run: Run, source: str | os.PathLike[str], record: Mapping[str
     try:
         found = record["assessment-results"]["back-matter"]["resources"]
         listed = {link["href"]: link["hashes"][0]["value"] for resource in found for link in resource["rlinks"]}
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+    except MALFORMED as error:
         raise InvalidInputError.malformed(f"{source}: {NO_RECORD}") from error
     for name, checksum in listed.items():
         if name not in HASHED:
@@ -410,7 +410,7 @@ def _require_derived(run: Run, source: str | os.PathLike[str], record: Any, base
         told = {each["name"]: each["value"] for each in result["props"]}
         policy = json.loads(told[POLICY]) if POLICY in told else None
         checksum = told.get(BASELINE, "")
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+    except MALFORMED as error:
         raise InvalidInputError.malformed(f"{source}: {NO_RECORD}") from error
     if policy is None and "findings" in result:
         raise InvalidInputError.incomplete(

@@ -7,10 +7,8 @@ from datetime import datetime
 from math import isfinite
 from typing import Any, Final
 
-import yaml
-
 from clinometer.errors import InvalidInputError
-from clinometer.exports.format import Format
+from clinometer.exports.format import Format, yaml_text
 from clinometer.exports.model_cards import REPOSITORY, CardDetails, card_input, is_served, judged
 from clinometer.metrics.verdict import LEVEL
 from clinometer.report import wording
@@ -58,8 +56,8 @@ def fairness_card(run: Run, said: CardDetails) -> dict[str, Any]:
                 "nothing is given; a run cannot tell what its conclusions are for", field=name
             )
     record, shown = run.record, card_input(run)
-    view, verdicts_and_rows = shown.page.view.of(shown.report), judged(shown)
-    refusals = [row for row in view.scores if row.metric == "refusal"]
+    verdicts_and_rows = judged(shown)
+    refusals = [row for row in shown.view.scores if row.metric == "refusal"]
     statuses = {str(name): int(n) for name, n in run.samples["status"].value_counts().items()}
     return {
         "card_version": CARD,
@@ -115,7 +113,6 @@ def _scope(
     suite: Suite, shown: CardInput, judgements: Sequence[tuple[Verdicts, Row]], *, has_refusals: bool
 ) -> dict[str, Any]:
     """Describe what was measured, about whom, and what was not."""
-    view = shown.page.view.of(shown.report)
     quantities = list({verdicts.title: (verdicts, row) for verdicts, row in judgements}.values())
     groups = getattr(suite, "groups", {})
     slices = []  # by the levels of axes where there are any
@@ -130,7 +127,7 @@ def _scope(
             **({"access_harms": ["Rates of refusal, between groups."]} if has_refusals else {}),
             "excluded": [
                 "Allocative harms: what follows from the use of the images is not measured.",
-                *(" ".join(filter(None, limit)) for limit in limits_of(shown.page, view)),
+                *(" ".join(filter(None, limit)) for limit in limits_of(shown.page, shown.view)),
             ],
         },
         "protected_attributes": {
@@ -201,7 +198,7 @@ def _readers(run: Run, shown: CardInput) -> dict[str, Any]:
         {"measure": row.component, "value": _plain(row.value), "low": _plain(row.low), "high": _plain(row.high),
          "images": int(row.n_target), "encoder": row.encoder,
          **({"group": run.suite.label_of(row.group)} if row.group else {})}
-        for row in shown.page.view.of(shown.report).scores
+        for row in shown.view.scores
         if row.metric == "reader" and row.component in ("sensitivity", "specificity", "informedness")
     ]  # fmt: skip
     return {
@@ -233,8 +230,6 @@ def _plain(value: float) -> float | None:
 
 FORMAT: Final = Format(
     "fairness",
-    lambda runs, details: yaml.safe_dump(
-        fairness_card(runs[0], details), sort_keys=False, allow_unicode=True, width=120
-    ),
+    lambda runs, details: yaml_text(fairness_card(runs[0], details)),
     takes=("by", "in_scope", "out_of_scope"),
 )

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
+
 from clinometer.errors import InvalidInputError
 from clinometer.exports.model_cards import CardDetails, judged
 from clinometer.report import wording
@@ -33,6 +35,11 @@ class Format:
     takes: tuple[str, ...] = ()
     of_several: bool = False
     file: Callable[[Run], str] | None = None
+
+
+def yaml_text(content: Any) -> str:
+    """Write YAML in the order of the content, with letters of every language."""
+    return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120))
 
 
 def require_some(results: Sequence[Any], run: Run) -> None:

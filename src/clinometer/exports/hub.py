@@ -15,12 +15,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from markupsafe import Markup
 
 from clinometer._secrets import masked, remember
 from clinometer.errors import InvalidInputError, RunCorruptError, RunStorageError
 from clinometer.exports.eval_results import eval_results, results_name, tasks_of
+from clinometer.exports.format import yaml_text
 from clinometer.exports.model_cards import CardDetails, card_input, is_served
 from clinometer.exports.paper import OWN_MARKS
 from clinometer.report import wording
@@ -209,8 +209,6 @@ def _croissant(run: Run, parts: Mapping[str, str], license: str) -> dict[str, An
 def _responsible(run: Run) -> dict[str, Any]:
     """Describe what a reader of the data must know: how they came about, what is missing, how they lean."""
     shown = card_input(run)
-    view = shown.page.view.of(shown.report)
-    told = shown.page.told(view)
     lost = ", ".join(f"{n:,} {status}" for status, n in _counts(run).items() if status != "ok")
     groups = dict.fromkeys(run.suite.label_of(spec.group) for spec in run.suite.every_prompt_spec() if spec.group)
     is_drawn = run.record["origin"] == "generated"
@@ -227,13 +225,15 @@ def _responsible(run: Run) -> dict[str, Any]:
             "named here, as perceived and not as anybody's identity."
         ],
         **({"rai:machineAnnotationTools": tools} if tools else {}),
-        "rai:dataBiases": [one_line(text) for text in (told.finding, told.strongest) if text],
+        "rai:dataBiases": [
+            one_line(text) for text in (shown.page.finding(shown.view), shown.page.strongest(shown.view)) if text
+        ],
         "rai:dataUseCases": [
             "Auditing the model for social bias, and checking or repeating this audit. Not for training: the leanings "
             "that it measures would be learnt."
         ],
         "rai:dataLimitations": [
-            one_line(" ".join(filter(None, limit))) for limit in limits_of(shown.page, view)
+            one_line(" ".join(filter(None, limit))) for limit in limits_of(shown.page, shown.view)
         ] or ["Nothing is said beyond the scores."],
         "rai:dataSocialImpact": "The images may show stereotypes. They are published to measure them.",
         "rai:personalSensitiveInformation": [
@@ -280,9 +280,9 @@ def write_benchmark(suite: Suite, out: str | os.PathLike[str]) -> list[str]:
     )  # fmt: skip
     files = {
         "README.md": head + body.strip() + "\n",
-        "eval.yaml": yaml.safe_dump(about, sort_keys=False, allow_unicode=True, width=120),
+        "eval.yaml": yaml_text(about),
         "test.jsonl": "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows),
-        "suite.yaml": yaml.safe_dump(suite.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120),
+        "suite.yaml": yaml_text(suite.model_dump(mode="json")),
     }
     place.require_own(files, OWN_MARKS)
     for name, content in files.items():
@@ -300,7 +300,7 @@ def card_head(suite: Suite, config: Mapping[str, Any], *, license: str) -> str:
         "tags": ["clinometer", "social-bias", "fairness", "text-to-image"],
         "configs": [dict(config)],
     }
-    return f"---\n{yaml.safe_dump(about, sort_keys=False, allow_unicode=True, width=120)}---\n"
+    return f"---\n{yaml_text(about)}---\n"
 
 
 # --- to the Hub -----------------------------------------------------------------------------------------------------
@@ -395,9 +395,7 @@ def _results(run: Run, said: CardDetails) -> dict[str, bytes | str]:
     files: dict[str, bytes | str] = {CARD: _with_section(run, "", index=not said.benchmark).encode("utf-8")}
     if said.benchmark:
         entries = eval_results(run, said)
-        files[results_name(run.suite)] = yaml.safe_dump(
-            entries, sort_keys=False, allow_unicode=True, width=120
-        ).encode()
+        files[results_name(run.suite)] = yaml_text(entries).encode()
     return files
 
 

@@ -24,20 +24,11 @@ from clinometer.studies import study_of
 from clinometer.studies.reporting import report_input
 from clinometer.suites import load_suite, suite_names
 
-_OPTIONS: Final = {
-    "steps": "--steps",
-    "guidance_scale": "--guidance",
-    "height": "--height",
-    "width": "--width",
-    "negative_prompt": "--negative-prompt",
-    "prior_steps": "--prior-steps",
-    "prior_guidance_scale": "--prior-guidance",
-    "edit_steps": "--edit-steps",
-    "edit_guidance_scale": "--edit-guidance",
-    "dtype": "--dtype",
-    "quality": "--quality",
-}
-"""Settings of drawing, as ``clinometer audit`` takes them."""
+_OPTIONS: Final = (
+    "steps", "guidance_scale", "height", "width", "negative_prompt", "prior_steps", "prior_guidance_scale",
+    "edit_steps", "edit_guidance_scale", "dtype", "quality",
+)  # fmt: skip
+"""Settings of drawing that are options of ``clinometer audit`` by the same name, less ``_scale``."""
 
 FOLDER: Final = "DIR"
 FILE: Final = "SUITE.yaml"
@@ -125,8 +116,7 @@ def is_served(card: Mapping[str, Any]) -> bool:
 
 def judged(run: CardInput) -> list[tuple[Verdicts, Row]]:
     """Return everything that was judged, with how it is written."""
-    told = run.page.told(run.page.view.of(run.report))
-    return [(verdicts, row) for verdicts in told.verdicts for row in verdicts.rows]
+    return [(verdicts, row) for verdicts in run.verdicts for row in verdicts.rows]
 
 
 def command_lacks(run: Run, words: Sequence[str]) -> str:
@@ -232,9 +222,9 @@ def _with_revision(source: Mapping[str, Any]) -> str:
 
 def _drawing_words(run: Run) -> Iterator[str]:
     settings = run.model_card["settings"]
-    for name, option in _OPTIONS.items():
+    for name in _OPTIONS:
         if settings.get(name) is not None:
-            yield from (option, _spell(settings[name]))
+            yield from (f"--{name.removesuffix('_scale').replace('_', '-')}", _spell(settings[name]))
     yield from (option for name, option in _SWITCHES.items() if settings.get(name))
     if scheduler := (settings.get("scheduler") or {}).get("class"):
         yield from ("--scheduler", scheduler)

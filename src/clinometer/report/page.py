@@ -56,22 +56,6 @@ class Section:
     chapter: str = "found"
 
 
-@dataclass(frozen=True)
-class PlainFindings:
-    """The first screen and the verdicts of a page as plain words and rows, for documents that are no page.
-
-    Attributes
-    ----------
-    finding : the finding in one sentence.
-    strongest : the strongest of it with its numbers; empty where nothing stands out.
-    verdicts : the verdicts, a list for each quantity.
-    """
-
-    finding: str
-    strongest: str
-    verdicts: Sequence[Verdicts]
-
-
 class Page(ABC, Generic[AnyView]):
     """How one study is shown. Methods that are not abstract may be left as they are.
 
@@ -158,10 +142,6 @@ class Page(ABC, Generic[AnyView]):
             Section("masthead", "", self.lead, "masthead"),
             *sorted(ordered, key=lambda section: chapters.index(section.chapter)),
         )
-
-    def told(self, view: AnyView) -> PlainFindings:
-        """Return what the first screen and the verdicts say."""
-        return PlainFindings(self.finding(view), self.strongest(view), self.verdicts(view))
 
     def summary(self, suite: Suite, scores: pd.DataFrame) -> Summary:
         """Summarise scores in a few lines, for a terminal and for a notebook."""

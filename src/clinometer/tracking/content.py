@@ -90,7 +90,7 @@ def _config_of(run: Run) -> dict[str, str | int | float]:
 
 def _step_of(run: Run, number: int) -> Step:
     page, view = page_and_view(run)
-    verdicts = page.told(view).verdicts
+    verdicts = page.verdicts(view)
     report = run.directory.read_bytes(REPORT) if run.directory.exists(REPORT) else None
     files = {"scores.csv": csv_text(run.scores).encode("utf-8", "backslashreplace")}
     return Step(

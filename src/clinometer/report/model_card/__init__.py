@@ -21,7 +21,6 @@ import yaml
 
 from clinometer.errors import InvalidInputError, ModelError
 from clinometer.report.model_card.content import CardInput, listed_first, one_line, section_of
-from clinometer.report.page import PlainFindings
 from clinometer.report.rows import Row
 from clinometer.report.verdicts import Verdicts
 from clinometer.report.wording import not_measured, too_few
@@ -210,11 +209,10 @@ def eval_results(runs: Sequence[CardInput], *, rows: int) -> list[huggingface_hu
         seen[data] += 1
         if seen[data] > 1:  # the Hub's classes take results for one data set's where these two agree
             common["dataset_config"] += f"-{seen[data]}"
-        told: PlainFindings = run.page.told(run.page.view.of(run.report))
         lead = "unchecked: " if run.report.unchecked else ""
         results += [
             hub().EvalResult(**common, **_metric(verdicts, row, lead))
-            for verdicts in told.verdicts
+            for verdicts in run.verdicts
             for row in listed_first(verdicts, rows)[0]
             if row.defined and not not_measured(row) and not too_few(row)
         ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from html.parser import HTMLParser
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from clinometer._messages import printable
 from clinometer.report import wording
 from clinometer.report.html import environment as page_environment
 from clinometer.report.inputs import ReportInput
-from clinometer.report.page import Page, PlainFindings
+from clinometer.report.page import Page
 from clinometer.report.readers import reader_table
 from clinometer.report.rows import Row
 from clinometer.report.sections import facts, measured_how, refusal_words
@@ -49,6 +49,16 @@ class CardInput:
     command: str
     missing: str = ""
 
+    @cached_property
+    def view(self) -> Any:
+        """The run as the sections of its page see it."""
+        return self.page.view.of(self.report)
+
+    @cached_property
+    def verdicts(self) -> Sequence[Verdicts]:
+        """What is judged, one list for each quantity."""
+        return self.page.verdicts(self.view)
+
 
 def section_of(runs: Sequence[CardInput], *, rows: int, version: str) -> str:
     """Return the section in Markdown, without the markers that tell it from its surroundings.
@@ -76,8 +86,7 @@ def listed_first(verdicts: Verdicts, rows: int) -> tuple[list[Row], list[Row]]:
 
 
 def _values(run: CardInput, rows: int) -> dict[str, Any]:
-    view = run.page.view.of(run.report)
-    told: PlainFindings = run.page.told(view)
+    view: View = run.view
     # list the facts of the report's first screen, then what pins the models, their settings and the software
     how = measured_how(view)
     settings = view.report.settings
@@ -92,12 +101,12 @@ def _values(run: CardInput, rows: int) -> dict[str, Any]:
     ]
     return {
         "title": run.report.title,
-        "finding": told.finding,
-        "strongest": told.strongest,
+        "finding": run.page.finding(view),
+        "strongest": run.page.strongest(view),
         "facts": [*facts(view), *((name, value) for name, value in more if value)],
-        "verdicts": [_table(verdicts, rows) for verdicts in told.verdicts],
+        "verdicts": [_table(verdicts, rows) for verdicts in run.verdicts],
         "readers": reader_table(view),
-        "warnings": _warnings(view, told),
+        "warnings": _warnings(run),
         "departures": [Departure(**departure).sentence for departure in run.report.departures or ()],
         "limits": limits_of(run.page, view),
         "missing": run.missing,
@@ -140,11 +149,11 @@ def _table(verdicts: Verdicts, rows: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _warnings(view: View, told: PlainFindings) -> list[str]:
+def _warnings(run: CardInput) -> list[str]:
     """Gather what the report says where something is missing: files, verdicts, pictures."""
-    missing = [unmeasured(verdicts.rows, verdicts.unit) for verdicts in told.verdicts]
-    refusals = refusal_words(view) if isinstance(view, PairView) else ""
-    damage = [f"Part of this run is missing, damaged or has changed: {line}" for line in view.report.damage]
+    missing = [unmeasured(verdicts.rows, verdicts.unit) for verdicts in run.verdicts]
+    refusals = refusal_words(run.view) if isinstance(run.view, PairView) else ""
+    damage = [f"Part of this run is missing, damaged or has changed: {line}" for line in run.report.damage]
     lacking = [f"Not measured: {reasons}." for reasons in dict.fromkeys(missing) if reasons]
     return [*damage, *lacking, *([refusals] if refusals else [])]
 
