@@ -73,9 +73,11 @@ def shortcuts() -> Iterator[None]:
     - Files are not forced to the disk: no test cuts the power, and a killed process loses nothing it has written.
     - ``n_decide`` and plans follow from few drawn runs of few sizes: a third of a small study's time.
       ``tests/stats/test_power.py`` asks about the numbers themselves, with as many as an audit draws.
-    - Rows of a study that was given the same before, in any process of the session, are those of before: they follow
-      from its arguments alone, bit for bit, to which ``tests/studies`` holds the studies.
+    - Rows of a study, or of readers, that were given the same before, in any process of the session, are those
+      of before: they follow from the arguments alone, bit for bit, to which ``tests/studies`` and ``tests/metrics`` hold
+      them.
     """
+    from clinometer.readings import scores as readings
     from clinometer.stats.power import SIZES, ScoredPilot
     from clinometer.studies.classification import study as classification
     from clinometer.studies.editing import study as editing
@@ -96,6 +98,7 @@ def shortcuts() -> Iterator[None]:
             (t2iat, ("compare_t2iat",)),
             (editing, ("editing_study", "compare_edits")),
             (classification, ("classification_study", "compare_classifications")),
+            (readings, ("reading_rows",)),
         ):
             for name in names:
                 patch.setattr(study, name, remembered(getattr(study, name)))

@@ -38,6 +38,11 @@ from tests.toys import Eye, Painter, paint, toy_suite
 pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
 
 
+def sibling(*case):
+    """A case that `make test` leaves out, as another of the same test runs through the same code."""
+    return pytest.param(*case, marks=pytest.mark.thorough)
+
+
 def audit(out, **options):
     options = {"model": Painter(), "suite": toy_suite(), "encoder": Eye(), "out": out} | options
     return quick.audit(**options)
@@ -83,7 +88,12 @@ def pictures(run):
     return dict(zip(zip(samples.prompt, samples.seed, strict=True), drawn, strict=True))
 
 
-@pytest.mark.parametrize("asked", [1, "1", ["concept 0.20", "concept 0.60"], "concept 0.20, concept 0.60"])
+@pytest.mark.parametrize(
+    "asked",
+    quick.thorough_but(
+        [1, "1", ["concept 0.20", "concept 0.60"], "concept 0.20, concept 0.60"], 1, "concept 0.20, concept 0.60"
+    ),
+)
 def test_fewer_concepts_are_drawn_with_the_same_pictures(tmp_path, finished, asked):
     run = audit(tmp_path / "run", concepts=asked)
     assert [target.name for target in run.suite.targets] == ["concept 0.20", "concept 0.60"]
@@ -190,13 +200,13 @@ def test_running_a_finished_audit_again_draws_nothing(finished):
     assert table_bytes(again) == before
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 50])
+@pytest.mark.parametrize("batch_size", quick.thorough_but([1, 3, 50], 3, 50))
 def test_scores_do_not_depend_on_how_the_run_is_cut(tmp_path, finished, batch_size):
     run = audit(tmp_path / "run", model=Painter(batch_size=batch_size))
     assert table_bytes(run) == table_bytes(finished)
 
 
-@pytest.mark.parametrize("after", [0, 1, 13, 53])
+@pytest.mark.parametrize("after", quick.thorough_but([0, 1, 13, 53], 13))
 def test_a_stopped_run_goes_on_and_ends_the_same(tmp_path, finished, after):
     out = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
@@ -207,7 +217,7 @@ def test_a_stopped_run_goes_on_and_ends_the_same(tmp_path, finished, after):
     assert table_bytes(run) == table_bytes(finished)
 
 
-@pytest.mark.parametrize("after", [0, 1, 13, 53])
+@pytest.mark.parametrize("after", quick.thorough_but([0, 1, 13, 53], 13))
 def test_what_is_paid_for_is_kept_when_the_user_stops_the_run(tmp_path, finished, after):
     stopping, painter = Stopping(after), Painter()
     stopping.price_per_image = painter.price_per_image = 0.01
@@ -264,6 +274,12 @@ def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, finished, drawn, parts
     assert table_bytes(audit(out)) == table_bytes(finished)
 
 
+also_with_its_page = pytest.mark.parametrize(
+    "page", [False, pytest.param(True, marks=(pytest.mark.pages, pytest.mark.thorough))], ids=["scored", "page"]
+)
+"""What is no ordinary run has its page drawn in the thorough half: the page takes longer than all the rest."""
+
+
 class Killed(BaseException):
     """Ends a process where it stands."""
 
@@ -271,8 +287,19 @@ class Killed(BaseException):
 KILLED_AT = ["plan.parquet", "run.json", "samples/part-00003.parquet", "embeddings/eye/texts.parquet"]
 
 
-@pytest.mark.parametrize("file", KILLED_AT)
-@pytest.mark.parametrize("torn", [True, False])
+@pytest.mark.parametrize(
+    ("file", "torn"),
+    [
+        (KILLED_AT[0], True),
+        sibling(KILLED_AT[0], False),
+        (KILLED_AT[1], False),
+        sibling(KILLED_AT[1], True),
+        (KILLED_AT[2], True),
+        sibling(KILLED_AT[2], False),
+        sibling(KILLED_AT[3], True),
+        sibling(KILLED_AT[3], False),
+    ],
+)
 def test_a_run_killed_at_a_file_goes_on_and_leaves_nothing_behind(tmp_path, monkeypatch, finished, file, torn):
     replace = os.replace
 
@@ -354,7 +381,7 @@ class Mirrored(Eye):
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("RN50/openai", "RN50-openai"), ("Eye", "eye"), ("eye", "eye"), ("\u6a21\u578b", "\u773c\u775b")],
+    [("RN50/openai", "RN50-openai"), sibling("Eye", "eye"), ("eye", "eye"), sibling("\u6a21\u578b", "\u773c\u775b")],
 )
 def test_no_encoder_is_given_the_embeddings_of_another(tmp_path, first, second):
     painter = Painter()
@@ -404,7 +431,9 @@ def test_another_encoder_may_take_the_place_of_embeddings_that_are_deleted(run):
         cm.score_run(run.url, encoder=Eye())
 
 
-@pytest.mark.parametrize(("first", "second"), [("模型", "编码器"), ("B-32/openai", "B-32-openai"), ("Eye", "eye")])
+@pytest.mark.parametrize(
+    ("first", "second"), [("模型", "编码器"), sibling("B-32/openai", "B-32-openai"), sibling("Eye", "eye")]
+)
 def test_two_encoders_never_share_a_folder(tmp_path, first, second):
     run = audit(tmp_path / "run", encoder=Eye(first))
     with raises(RunMismatchError, code=Code.MISMATCH, match=f"encoder '{second}' .*embeddings/.* encoder '{first}'"):
@@ -421,8 +450,8 @@ def test_images_that_are_not_drawn_are_not_encoded(tmp_path):
     assert audit(tmp_path / "run").is_scored
 
 
-@pytest.mark.pages
-def test_an_encoder_is_added_to_a_finished_run(run):
+@also_with_its_page
+def test_an_encoder_is_added_to_a_finished_run(run, page):
     before = run.scores
     painter_parts = {name: run.directory.read_bytes(name) for name in run.directory.names("samples", ".parquet")}
     scores = cm.score_run(run.url, encoder=Eye("second"))
@@ -435,8 +464,8 @@ def test_an_encoder_is_added_to_a_finished_run(run):
     np.testing.assert_array_equal(one, same)
 
 
-@pytest.mark.pages
-def test_refused_images_are_counted_and_left_out(tmp_path):
+@also_with_its_page
+def test_refused_images_are_counted_and_left_out(tmp_path, page):
     run = audit(tmp_path / "run", model=Painter(refuse="lean 0.20"))
     counts = run.samples.status.value_counts()
     assert counts["refused"] == 6
@@ -482,7 +511,7 @@ def stop(vectors):
     ("change", "code", "message"),
     [
         ({"images": stop}, Code.FAILED, "RuntimeError: no more"),
-        ({"texts": stop}, Code.FAILED, "RuntimeError: no more"),
+        sibling({"texts": stop}, Code.FAILED, "RuntimeError: no more"),
         (
             {"images": lambda vectors: vectors[:-1]},
             Code.WRONG_SHAPE,
@@ -493,12 +522,12 @@ def stop(vectors):
             Code.WRONG_SHAPE,
             r"expected an array of numbers, \(\d+, dimension\)",
         ),
-        ({"images": lambda vectors: vectors[:, 0]}, Code.WRONG_SHAPE, r"found ndarray of float32, \(8,\)"),
-        ({"images": lambda vectors: vectors[:, :0]}, Code.WRONG_SHAPE, r"found ndarray of float32, \(8, 0\)"),
-        ({"images": lambda vectors: vectors[:, :2]}, Code.WRONG_SHAPE, r"\(8, 2\), expected .* \(8, 3\)"),
-        ({"images": lambda vectors: vectors.astype(object)}, Code.WRONG_SHAPE, r"found ndarray of object"),
+        sibling({"images": lambda vectors: vectors[:, 0]}, Code.WRONG_SHAPE, r"found ndarray of float32, \(8,\)"),
+        sibling({"images": lambda vectors: vectors[:, :0]}, Code.WRONG_SHAPE, r"found ndarray of float32, \(8, 0\)"),
+        sibling({"images": lambda vectors: vectors[:, :2]}, Code.WRONG_SHAPE, r"\(8, 2\), expected .* \(8, 3\)"),
+        sibling({"images": lambda vectors: vectors.astype(object)}, Code.WRONG_SHAPE, r"found ndarray of object"),
         ({"images": lambda vectors: None}, Code.WRONG_SHAPE, r"found NoneType"),
-        ({"images": lambda vectors: vectors * 0}, Code.NOT_FINITE, r"8 of 8 embeddings are zero"),
+        sibling({"images": lambda vectors: vectors * 0}, Code.NOT_FINITE, r"8 of 8 embeddings are zero"),
         ({"images": lambda vectors: vectors * np.float64(1e300)}, Code.NOT_FINITE, "8 of 8 embeddings are not"),
     ],
 )
@@ -518,8 +547,8 @@ class Bag(Eye):
         return super().encode_texts(texts) * np.array([[bool(text)] for text in texts])
 
 
-@pytest.mark.pages
-def test_an_encoder_may_make_nothing_of_the_blank_prompt(tmp_path, finished):
+@also_with_its_page
+def test_an_encoder_may_make_nothing_of_the_blank_prompt(tmp_path, finished, page):
     run = audit(tmp_path / "run", encoder=Bag())
     assert not run.texts("eye")[""].any()
     scores, expected = (each.scores.set_index(["metric", "component", "concept"]) for each in (run, finished))
@@ -542,14 +571,14 @@ class Odd(Painter):
     ("change", "code", "message"),
     [
         (stop, Code.FAILED, "RuntimeError: no more"),
-        (lambda result: None, Code.FAILED, "it stopped with AttributeError: "),
+        sibling(lambda result: None, Code.FAILED, "it stopped with AttributeError: "),
         (
             lambda result: dataclasses.replace(result, status="great"),
             Code.WRONG_TYPE,
             "found status 'great' with an image",
         ),
         (lambda result: dataclasses.replace(result, image=None), Code.WRONG_TYPE, "found status 'ok' without an image"),
-        (
+        sibling(
             lambda result: dataclasses.replace(result, image=np.zeros((4, 4, 3))),
             Code.WRONG_TYPE,
             "found status 'ok' without an image",
@@ -585,7 +614,9 @@ class Slow(Eye):
         return super().encode_images(images)
 
 
-@pytest.mark.parametrize("second", [Eye("second", poison="images"), Eye("second", poison="texts"), Slow("second")])
+@pytest.mark.parametrize(
+    "second", [Eye("second", poison="images"), sibling(Eye("second", poison="texts")), Slow("second")]
+)
 def test_an_encoder_that_never_finished_keeps_no_run_from_being_scored(run, finished, second):
     with pytest.raises((ModelError, KeyboardInterrupt)):
         cm.score_run(run.url, encoder=second)
@@ -623,7 +654,10 @@ def test_embeddings_that_were_begun_do_not_outlive_their_images(tmp_path):
 
 @pytest.mark.parametrize(
     ("change", "code"),
-    [(lambda vectors: vectors * np.nan, Code.NOT_FINITE), (lambda vectors: vectors[:, :2], Code.WRONG_SHAPE)],
+    [
+        (lambda vectors: vectors * np.nan, Code.NOT_FINITE),
+        sibling(lambda vectors: vectors[:, :2], Code.WRONG_SHAPE),
+    ],
 )
 def test_another_encoder_takes_the_place_of_one_that_gives_no_vectors(tmp_path, change, code):
     out = tmp_path / "run"
@@ -687,7 +721,7 @@ class Dying(Painter):
             yield result if alive else GenerationResult(result.id, "failed", None, "CUDA error: an illegal address")
 
 
-@pytest.mark.parametrize(("lives", "parts"), [(0, 0), (16, 2), (20, 3)])
+@pytest.mark.parametrize(("lives", "parts"), [sibling(0, 0), sibling(16, 2), (20, 3)])
 def test_a_model_that_fails_image_after_image_is_stopped_and_its_run_goes_on(tmp_path, finished, lives, parts):
     out = tmp_path / "run"
     with raises(ModelError, code=Code.FAILED, match=r"painter: 32 images in a row .*: CUDA error: an illegal"):
@@ -715,8 +749,8 @@ def test_failures_without_a_reason_are_failures(tmp_path):
         audit(tmp_path / "run", model=Silent(), suite=toy_suite(target=1, attribute=1))
 
 
-@pytest.mark.pages
-def test_one_image_that_did_not_fail_is_a_run(tmp_path):
+@also_with_its_page
+def test_one_image_that_did_not_fail_is_a_run(tmp_path, page):
     run = audit(tmp_path / "run", model=Dying(1), suite=toy_suite(target=1, attribute=1))
     assert (run.samples.status == "ok").sum() == 1
 
@@ -728,8 +762,8 @@ class Stubborn(Painter):
             yield GenerationResult(result.id, "failed", None, "too long") if stuck else result
 
 
-@pytest.mark.pages
-def test_a_prompt_that_fails_stops_no_run(tmp_path):
+@also_with_its_page
+def test_a_prompt_that_fails_stops_no_run(tmp_path, page):
     run = audit(tmp_path / "run", model=Stubborn(), suite=toy_suite(attribute=40))
     assert (run.samples.status == "failed").sum() == 80
 
@@ -848,17 +882,17 @@ def holding_nan(table):
     ("name", "damage", "words"),
     [
         ("plan.parquet", without("prompt"), "it has no column 'prompt'.*Restore it, or start a new run"),
-        ("plan.parquet", lambda table: table.slice(1), "not the plan of what run.json asks.*Restore it"),
-        ("samples/part-00001.parquet", without("status"), "it has no column 'status'.*Delete the file"),
+        sibling("plan.parquet", lambda table: table.slice(1), "not the plan of what run.json asks.*Restore it"),
+        sibling("samples/part-00001.parquet", without("status"), "it has no column 'status'.*Delete the file"),
         ("samples/part-00001.parquet", lambda table: table.slice(1), "not those of the plan's part 1.*Delete the file"),
-        ("embeddings/eye/part-00001.parquet", without("vector"), "it has no column 'vector'.*Delete the file"),
-        (
+        sibling("embeddings/eye/part-00001.parquet", without("vector"), "it has no column 'vector'.*Delete the file"),
+        sibling(
             "embeddings/eye/part-00001.parquet",
             lambda table: table.slice(1),
             "it has no vector of image .*Delete the file",
         ),
         ("embeddings/eye/part-00001.parquet", holding_nan, "hold NaN or infinity, expected finite.*Delete the file"),
-        ("embeddings/eye/texts.parquet", lambda table: table.slice(1), "it has no vector of '.*Delete the file"),
+        sibling("embeddings/eye/texts.parquet", lambda table: table.slice(1), "it has no vector of '.*Delete the file"),
     ],
 )
 def test_a_table_that_lacks_something_is_named_and_the_way_out_mends_it(tmp_path, finished, name, damage, words):

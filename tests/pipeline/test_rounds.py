@@ -63,13 +63,13 @@ def test_nothing_else_claims_an_interval_over_target_images(stopped):
     assert resting.reason.ne("").all()
 
 
-@pytest.mark.parametrize("batch_size", [1, 50])
+@pytest.mark.parametrize("batch_size", quick.thorough_but([1, 50], 50))
 def test_it_does_not_depend_on_how_the_rounds_are_cut(stopped, tmp_path, batch_size):
     run = audit(tmp_path / "run", model=Painter(batch_size=batch_size))
     assert table_bytes(run) == table_bytes(stopped)
 
 
-@pytest.mark.parametrize("after", [20, 95, 120])
+@pytest.mark.parametrize("after", quick.thorough_but([20, 95, 120], 95))
 def test_interrupted_in_any_round_it_ends_the_same(stopped, tmp_path, after):
     with pytest.raises(KeyboardInterrupt):
         audit(tmp_path / "run", model=Stopping(after))

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -128,18 +129,32 @@ def sketched(out, *, trace_steps="1,2,3,4", seed=0, workers=None, trace=True, **
     )  # fmt: skip
 
 
+class Sketches(dict):
+    """Runs whose concepts lean from steps 2, 3 and 4 on, the last redder as well; another seed, and another trace.
+
+    Each is drawn when a test first asks for it.
+    """
+
+    OPTIONS: ClassVar = {
+        "second": {"sets_in": 2},
+        "third": {"sets_in": 3},
+        "redder": {"sets_in": 4, "redder": 2.0, "name": "redder"},
+        "seed": {"sets_in": 3, "seed": 1},
+        "otherwise": {"sets_in": 3, "seed": 2, "trace_steps": "2,4"},
+        "untraced": {"sets_in": 3, "seed": 3, "trace": False},
+    }
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __missing__(self, name):
+        self[name] = sketched(self.folder / name, **self.OPTIONS[name])
+        return self[name]
+
+
 @pytest.fixture(scope="module")
 def sketches(tmp_path_factory):
-    """Runs whose concepts lean from steps 2, 3 and 4 on, the last redder as well; another seed, and another trace."""
-    folder = tmp_path_factory.mktemp("sketches")
-    return {
-        "second": sketched(folder / "second", sets_in=2),
-        "third": sketched(folder / "third", sets_in=3),
-        "redder": sketched(folder / "redder", sets_in=4, redder=2.0, name="redder"),
-        "seed": sketched(folder / "seed", sets_in=3, seed=1),
-        "otherwise": sketched(folder / "otherwise", sets_in=3, seed=2, trace_steps="2,4"),
-        "untraced": sketched(folder / "untraced", sets_in=3, seed=3, trace=False),
-    }
+    return Sketches(tmp_path_factory.mktemp("sketches"))
 
 
 def with_column(name, cells):
