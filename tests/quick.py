@@ -73,8 +73,8 @@ def shortcuts() -> Iterator[None]:
     - Files are not forced to the disk: no test cuts the power, and a killed process loses nothing it has written.
     - ``n_decide`` and plans follow from few drawn runs of few sizes: a third of a small study's time.
       ``tests/stats/test_power.py`` asks about the numbers themselves, with as many as an audit draws.
-    - Rows of a study, or of readers, that were given the same before, in any process of the session, are those
-      of before: they follow from the arguments alone, bit for bit, to which ``tests/studies`` and ``tests/metrics`` hold
+    - Rows of a study, or of readers, that were given the same before, in any process of the session, are those of
+      before: they follow from the arguments alone, bit for bit, to which ``tests/studies`` and ``tests/metrics`` hold
       them.
     """
     from clinometer.readings import scores as readings
