@@ -2,9 +2,10 @@
 
 import pytest
 
-from clinometer.errors import SuiteError
+from clinometer.errors import Code, SuiteError
 from clinometer.suites import load_suite, suite_from_mapping, suite_names
 from clinometer.suites.weat import SENTENCES, Stimuli
+from tests.raising import raises
 
 SIZES = {
     1: (25, 25, 25, 25), 2: (25, 25, 25, 25), 3: (32, 32, 25, 25), 4: (18, 18, 25, 25), 5: (18, 18, 8, 8),
@@ -54,20 +55,23 @@ def test_sentences_take_articles_and_capitals():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "code", "words"),
     [
-        ({"x": {"label": "x"}}, "mine: x: expected words, or a folder of pictures"),
-        ({"x": {"label": "x", "words": ["y0", "x1"]}}, "mine: x and y share the word 'y0'"),
-        ({"x": {"label": "x", "words": ["x", "x"]}}, "mine: x: words: used twice: x"),
-        ({"x": {"label": "y", "words": ["x"]}}, "mine: x, y, a, b: label used twice: y"),
-        ({"b": {"label": "b", "words": ["b"], "sentences": ["no hole"]}}, "mine: b.sentences: expected {word}"),
-        ({"alternative": "larger"}, "mine: alternative: "),
+        ({"x": {"label": "x"}}, Code.WRONG_TYPE, "x: "),
+        ({"x": {"label": "x", "words": ["y0", "x1"]}}, Code.DUPLICATE, "x and y .*'y0'"),
+        ({"x": {"label": "x", "words": ["x", "x"]}}, Code.DUPLICATE, "x: words: .*: x"),
+        ({"x": {"label": "y", "words": ["x"]}}, Code.DUPLICATE, "x, y, a, b: label .*: y"),
+        (
+            {"b": {"label": "b", "words": ["b"], "sentences": ["no hole"]}},
+            Code.MALFORMED,
+            r"b\.sentences: .*{word}.*'no hole'",
+        ),
+        ({"alternative": "larger"}, Code.UNKNOWN_NAME, "alternative: "),
     ],
 )
-def test_what_is_no_test_is_named(changes, message):
-    with pytest.raises(SuiteError) as error:
+def test_what_is_no_test_is_named(changes, code, words):
+    with raises(SuiteError, code=code, match=f"^mine: {words}"):
         suite_from_mapping(mapping(**changes), source="mine")
-    assert str(error.value).startswith(message)
 
 
 def test_it_draws_nothing_and_shows_its_sets():

@@ -98,15 +98,15 @@ def test_what_is_no_grid_is_refused_in_a_line(asked, code, said):
 
 
 def test_files_that_are_none_are_named(tmp_path):
-    for name, content, said in (
-        ("missing.yaml", None, "no such file; give a YAML file with axes"),
-        ("list.yaml", "- 1", "expected a mapping"),
-        ("twice.yaml", "axes: {seed: 0, seed: 1}", "key written twice: seed"),
-        ("no.yaml", "axes: [", "not YAML"),
+    for name, content, code, words in (
+        ("missing.yaml", None, Code.NOT_FOUND, "a YAML file with axes"),
+        ("list.yaml", "- 1", Code.WRONG_TYPE, "list"),
+        ("twice.yaml", "axes: {seed: 0, seed: 1}", Code.DUPLICATE, "seed"),
+        ("no.yaml", "axes: [", Code.MALFORMED, "line 2"),
     ):
         if content is not None:
             (tmp_path / name).write_text(content)
-        with raises(SweepError, code=Code.INVALID, match=said) as error:
+        with raises(SweepError, code=code, match=words) as error:
             load_sweep(tmp_path / name)
         assert str(tmp_path / name) in str(error.value)
 

@@ -175,10 +175,12 @@ def read_request(path: str | os.PathLike[str], what: Kind, error: type[Clinomete
     try:
         return read_yaml(read_text(place), source=str(place), what=what)
     except IsADirectoryError as caught:
-        raise error(f"{place}: a folder; {wanted}") from caught
+        raise error.wrong_type(f"{place}: a folder; {wanted}") from caught
     except (FileNotFoundError, NotADirectoryError) as caught:
-        raise error(f"{place}: no such file; {wanted}") from caught
+        raise error.not_found(f"{place}: no such file; {wanted}") from caught
     except SuiteError as caught:
-        raise error(str(caught)) from caught
-    except (OSError, ValueError) as caught:
-        raise error(f"{place}: cannot be read as text: {caught}") from caught
+        raise error(str(caught), code=caught.code) from caught
+    except OSError as caught:
+        raise error.unreadable(f"{place}: cannot be read as text: {caught}") from caught
+    except ValueError as caught:
+        raise error.not_text(f"{place}: cannot be read as text: {caught}") from caught
