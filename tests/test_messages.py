@@ -38,3 +38,20 @@ def test_a_name_that_is_unknown_is_answered_by_those_that_are_known():
         "method: expected one of exact, sampled, found 'exat'; did you mean exact?", Code.UNKNOWN_NAME
     )  # fmt: skip
     assert str(ModelError.expected_one_of(["one"], 3)) == "expected one, found 3"
+
+
+def test_what_many_places_report_is_worded_by_one_constructor_each():
+    shape = ModelError.expected_shape("(n, 2)", (3,), (4, 5), field="x")
+    assert (str(shape), shape.code) == ("x: expected (n, 2), found shapes (3,) and (4, 5)", Code.WRONG_SHAPE)
+    lacking = ModelError.lacks_package("peft", "clinometer[models]", what="lora")
+    assert (str(lacking), lacking.code) == (
+        "lora: peft is not installed; give: pip install 'clinometer[models]'", Code.NOT_INSTALLED
+    )  # fmt: skip
+    unreadable = ModelError.cannot_read("a.csv", PermissionError(13, "Permission denied"), "give another file")
+    assert (str(unreadable), unreadable.code) == (
+        "a.csv: cannot be read: Permission denied; give another file", Code.UNREADABLE
+    )  # fmt: skip
+    full = ModelError.cannot_write("a.csv", "No space left on device")
+    assert (str(full), full.code) == ("a.csv: cannot be written: No space left on device", Code.STORAGE)
+    option = ModelError.unknown_name("no such option", field="stepz", takes=["steps", "width"])
+    assert str(option) == "stepz: no such option; it takes steps, width"
