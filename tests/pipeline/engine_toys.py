@@ -59,7 +59,7 @@ class Glance:
         self.batch_size, self.place, self.deaths, self.stop_after = 3, place, deaths, stop_after
         self.fails, self.says, self.asked = set(fails), says, 0
 
-    def offers(self, question):
+    def possible_answers(self, question):
         if question.name == "unheard":
             raise ModelError("glance: it knows no such question")
         return tuple(question.options)

@@ -651,8 +651,8 @@ def test_the_part_files_hold_what_the_page_says(place):
 class Talk(Glance):
     """Says in words which colour a picture has, in one of several spellings."""
 
-    def offers(self, question):
-        return () if question.is_open else super().offers(question)
+    def possible_answers(self, question):
+        return () if question.is_open else super().possible_answers(question)
 
     def _reading(self, image, question):
         if not question.is_open:

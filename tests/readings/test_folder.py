@@ -23,7 +23,7 @@ class Gaze:
         self.card = Card(kind="reader", name="gaze", family="toy/gaze")
         self.batch_size, self.stop_after, self.fails, self.asked = 3, stop_after, set(fails), 0
 
-    def offers(self, question):
+    def possible_answers(self, question):
         return question.groups
 
     def read(self, images, question):
@@ -270,7 +270,7 @@ class Talker:
         )
         self.asked = 0
 
-    def offers(self, question):
+    def possible_answers(self, question):
         assert question.is_open
         return ()
 

@@ -332,7 +332,7 @@ class Coin:
         self.card = Card(kind="reader", name=name, family="toy/coin")
         self.bit, self.sure = bit, sure
 
-    def offers(self, question):
+    def possible_answers(self, question):
         return tuple(question.options)
 
     def read(self, images, question):

@@ -14,7 +14,7 @@ class Daylight:
     card = Card(kind="reader", name="daylight", family="daylight/1")
     batch_size = 32
 
-    def offers(self, question):
+    def possible_answers(self, question):
         """Name the groups that it can answer with."""
         meant = {name: answer.group for answer in question.answers for name in answer.names}
         if not {"day", "night"} <= meant.keys():
@@ -23,7 +23,7 @@ class Daylight:
 
     def read(self, images, question):
         """Answer the question of each image."""
-        day, night = self.offers(question)
+        day, night = self.possible_answers(question)
         return [Reading(day if brightness(np.asarray(image.convert("RGB"))) > 0.5 else night) for image in images]
 
 

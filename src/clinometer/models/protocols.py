@@ -317,12 +317,6 @@ class ShowsPipeline(Generator, Protocol):
     pipeline: Any
 
 
-class HasComponents(Protocol):
-    """A pipeline of diffusers: its networks, tokenizers and schedulers by their names."""
-
-    components: Mapping[str, Any]
-
-
 class Priced(Protocol):
     """Costs money, an image or an answer, in any one currency."""
 
@@ -380,12 +374,6 @@ class NamesStrength(Editor, Protocol):
 # --- both ---------------------------------------------------------------------------------------------------------
 
 
-class Weighs(Protocol):
-    """Says how many bytes of a device its weights take."""
-
-    weight_bytes: int
-
-
 class Parks(Protocol):
     """Leaves its device for the host's memory and comes back, the same to the bit; in between it is not used.
 
@@ -413,7 +401,7 @@ class Releases(Protocol):
 
 def weights_of(models: Iterable[object]) -> int:
     """Return how many bytes the weights of models take together; 0 where one that computes here does not tell."""
-    sizes = [model.weight_bytes if offers(model, Weighs) else 0 for model in models]
+    sizes = [getattr(model, "weight_bytes", 0) for model in models]
     return sum(sizes) if all(sizes) else 0
 
 

@@ -137,10 +137,16 @@ def load_encoder(spec: str, **options: Any) -> Encoder:
     ModelError
         It is there and cannot be loaded, or it does not take one of the options.
     """
-    adapter = _encoder_adapter(spec)
-    if adapter[0].name == "transformers" and adapter[1] == spec and not _is_directory(spec):
-        return _hub_encoder(spec, options)
-    return cast(Encoder, _build(*adapter, options))
+    point, source = _encoder_adapter(spec)
+    try:
+        return cast(Encoder, _build(point, source, options))
+    except ModelError as error:
+        owner, _, name = spec.partition("/")
+        is_hub_id = point.name == "transformers" and source == spec and not _is_directory(spec)
+        near = nearest(owner, open_clip_architectures(), cutoff=0.8) if is_hub_id else []
+        if not near:
+            raise
+        raise type(error)(f"{error}. Of open_clip, did you mean {near[0]}/{name}?", code=error.code) from error
 
 
 def _encoder_adapter(spec: str) -> tuple[EntryPoint, str]:
@@ -230,18 +236,6 @@ def require_names(
                 raise ModelNotFoundError(
                     f"encoder {source!r}: open_clip has no {owner}; did you mean {near[0]}/{name}?"
                 )
-
-
-def _hub_encoder(spec: str, options: dict[str, Any]) -> Encoder:
-    """Load a hub id; where there is none, say which architecture of open_clip may have been meant."""
-    try:
-        return cast(Encoder, _build(_entry(ENCODERS, "transformers"), spec, options))
-    except ModelError as error:
-        owner, _, name = spec.partition("/")
-        near = nearest(owner, open_clip_architectures(), cutoff=0.8)
-        if not near:
-            raise
-        raise type(error)(f"{error}. Of open_clip, did you mean {near[0]}/{name}?", code=error.code) from error
 
 
 def open_clip_architectures() -> set[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -116,18 +116,13 @@ def _require_weights(folder: Path, digests: Mapping[PurePosixPath, str], card: M
     source = Source(folder.name, folder)
     places = component_folders(source) if (folder / "model_index.json").is_file() else [folder]
     stems = [path.stem.partition(".")[2] for path in digests if path.suffix == ".safetensors"]
-    variants = {stem.partition("-")[0] for stem in stems}
-    if expected not in set(_weights(source, places, {None, *variants - {""}}, digests)):
+    hashes = set()
+    for variant in {None, *(stem.partition("-")[0] for stem in stems)} - {""}:
+        with suppress(ModelError, KeyError):  # there are no such weights, or they are left out of the signature
+            files = [path.relative_to(folder) for path in weight_files(source.name, places, variant)]
+            hashes.add(hash_of_hashes((path, digests[PurePosixPath(path.as_posix())]) for path in files))
+    if expected not in hashes:
         raise ModelError.mismatch(
             f"{folder}: its weights are not those of the run's model, {card['name']} (SHA-256 {expected[:8]}…); give "
             "the folder that was audited, or audit this one"
         )
-
-
-def _weights(
-    source: Source, places: list[Path], variants: set[str | None], digests: Mapping[PurePosixPath, str]
-) -> Iterable[str]:
-    for variant in variants:
-        with suppress(ModelError, KeyError):  # there are no such weights, or they are left out of the signature
-            files = [path.relative_to(source.path) for path in weight_files(source.name, places, variant)]
-            yield hash_of_hashes((path, digests[PurePosixPath(path.as_posix())]) for path in files)

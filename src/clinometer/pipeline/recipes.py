@@ -34,7 +34,7 @@ from clinometer.models.protocols import (
     TakesSettings,
     offers,
 )
-from clinometer.models.readers import Reader
+from clinometer.models.readers import Reader, require_answer
 from clinometer.models.registry import with_presets
 from clinometer.pipeline.options import Encoders, Readers
 from clinometer.runs.answers import reader_question
@@ -379,8 +379,8 @@ class Models:
             if isinstance(spec, str | os.PathLike):
                 recipe = Loaded("reader", os.fspath(spec), of_any | (given if spec in served else {}))
             reader = recipe.build()
-            for question in asked:  # raises if the reader cannot answer it; its options are used elsewhere
-                reader.offers(reader_question(question))
+            for question in asked:
+                require_answer(reader, reader_question(question))
             readers.append(reader)
             recipes[reader.card.name] = recipe
         require_names(readers)

@@ -30,7 +30,7 @@ from clinometer.metrics.reading import OpenAnswers
 from clinometer.models.files import image_files, read_manifest
 from clinometer.models.images import at_hand, decode_image
 from clinometer.models.protocols import Card, Encoder, RemembersAnswers, SeesImages, offers
-from clinometer.models.readers import Question, Reader, Reading, ReadingStopped
+from clinometer.models.readers import Question, Reader, Reading, ReadingStopped, require_answer
 from clinometer.models.weights import file_hash
 from clinometer.readings.fit import unfit_pictures
 from clinometer.readings.known import read_pictures
@@ -124,7 +124,7 @@ def read_folder(
     """
     question = reader_question(spec)
     with naming_errors("reader", reader.card.name):
-        reader.offers(question)
+        require_answer(reader, question)
     _require_use(encoder, question, truth)
     place = Path(folder)
     names = [path.relative_to(place).as_posix() for path in image_files([place])]

@@ -54,7 +54,7 @@ def test_pictures_without_a_face_are_unread_and_those_with_several_are_several(r
 
 def test_the_order_of_the_answers_and_their_names_change_nothing(reader):
     turned = Question("who", "Who?", (Answer("he", "a man", ("male",)), Answer("she", "a woman", ("female",))))
-    assert reader.offers(turned) == ("he", "she", SEVERAL)
+    assert reader.possible_answers(turned) == ("he", "she", SEVERAL)
     (own,), (other,) = reader.read([PORTRAIT], GENDER), reader.read([PORTRAIT], turned)
     assert other.answer == "she"
     assert other.probabilities[:2] == own.probabilities[1::-1]
@@ -62,12 +62,12 @@ def test_the_order_of_the_answers_and_their_names_change_nothing(reader):
 
 def test_groups_of_a_suite_are_genders_by_their_names(reader):
     named = Question("groups", "Who?", (Answer("man", "a man"), Answer("other", "another"), Answer("woman", "a woman")))
-    assert reader.offers(named) == ("man", "woman", SEVERAL)
+    assert reader.possible_answers(named) == ("man", "woman", SEVERAL)
     assert reader.read([PORTRAIT], named)[0].answer == "woman"
     twice = Question("groups", "Who?", (Answer("young", "a", ("woman",)), Answer("old", "b", ("women",)),
                                         Answer("he", "c", ("man",))))  # fmt: skip
     with raises(ModelError, code=Code.UNSUPPORTED):
-        reader.offers(twice)
+        reader.possible_answers(twice)
 
 
 def test_the_question_says_how_ages_are_binned(reader):
@@ -77,10 +77,10 @@ def test_the_question_says_how_ages_are_binned(reader):
     below = Answer("below", "younger", (f"0-{age - 1}",))
     years = Question("years", "How old?", (below, Answer("that", "as old", (str(age),))))
     above = Question("years", "How old?", (below, Answer("above", "older", (f"{age + 1}+",))))
-    assert reader.offers(above) == ("below", "above", NONE, SEVERAL)
+    assert reader.possible_answers(above) == ("below", "above", NONE, SEVERAL)
     assert [reader.read([PORTRAIT], question)[0].answer for question in (years, above)] == ["that", NONE]
     with raises(ModelError, code=Code.UNSUPPORTED):
-        reader.offers(reader_question(load_question("monk")))
+        reader.possible_answers(reader_question(load_question("monk")))
 
 
 @pytest.mark.thorough

@@ -15,7 +15,7 @@ from clinometer._messages import OTHERWISE
 from clinometer.errors import Code, ModelError
 from clinometer.metrics import association_scores
 from clinometer.models import load_encoder, load_reader
-from clinometer.models.readers import Answer, Question, chat, checkpoints
+from clinometer.models.readers import Answer, Question, chat, checkpoints, require_answer
 from clinometer.models.readers.encoders import EncoderReader
 from clinometer.runs.answers import reader_question
 from clinometer.stats.skin import MONK_SWATCHES, skin_mask
@@ -49,7 +49,7 @@ def test_probabilities_are_of_all_options_and_the_answer_is_the_most_probable(re
     for reading in readings:
         of = dict(zip(GENDER.options, reading.probabilities, strict=True))
         assert sum(of.values()) == pytest.approx(1)
-        assert reading.answer == max(reader.offers(GENDER), key=of.get)
+        assert reading.answer == max(reader.possible_answers(GENDER), key=of.get)
     assert list(GENDER.options) == ["man", "woman", *OTHERWISE]
 
 
@@ -88,10 +88,10 @@ def test_a_label_that_means_no_answer_is_none_of_them(tmp_path):
     path = str(reader_checkpoints.classifier(tmp_path / "classifier"))
     found = checkpoints.load(path)
     everybody = Question("who", "Who?", (MAN, WOMAN, CHILD))
-    assert found.offers(GENDER) == ("man", "woman", "none")
-    assert found.offers(everybody) == ("man", "woman", "child")
+    assert found.possible_answers(GENDER) == ("man", "woman", "none")
+    assert found.possible_answers(everybody) == ("man", "woman", "child")
     with raises(ModelError, code=Code.UNKNOWN_NAME, match=r"'cat'; it has 'Male', 'FEMALE', 'woman', 'dog'"):
-        found.offers(Question("who", "Who?", (MAN, Answer("cat", "a cat"))))
+        found.possible_answers(Question("who", "Who?", (MAN, Answer("cat", "a cat"))))
 
 
 def test_choices_are_those_of_the_first_word_in_both_orders(tmp_path):
@@ -178,9 +178,9 @@ def test_tones_are_put_together_by_the_labels_of_answers():
     question, reader = Question("tone", "Which?", (light, dark)), load_reader("monk")
     pictures = [Image.new("RGB", (9, 9), MONK_SWATCHES[tone]) for tone in (0, 8, 4)]
     assert [reading.answer for reading in reader.read(pictures, question)] == ["light", "dark", "none"]
-    assert reader.offers(question) == ("light", "dark", "none", "unclear")
+    assert reader.possible_answers(question) == ("light", "dark", "none", "unclear")
     with raises(ModelError, code=Code.UNSUPPORTED, match="question gender has no two answers"):
-        reader.offers(GENDER)
+        reader.possible_answers(GENDER)
 
 
 def test_questions_have_answers_with_names_of_their_own():
@@ -490,7 +490,7 @@ HAT = Question("hat", "What does the person wear on the head?")
 def test_a_server_answers_an_open_question_in_a_few_words(content, finish, answer, reason):
     with ImageServer(lambda number, asked: said(content, finish)) as server:
         reader = chat.load("seer", price=0, base_url=server.url, retries=0)
-        assert reader.offers(HAT) == ()
+        assert reader.possible_answers(HAT) == ()
         (reading,) = reader.read(PICTURES[:1], HAT)
         (asked,) = server.asked
     assert reading.answer == answer
@@ -519,13 +519,23 @@ def test_a_model_for_visual_questions_answers_with_its_likeliest_label(tmp_path)
     assert all(reading.answer == reading.words for reading in readings)
 
 
+def test_a_plug_in_may_call_its_possible_answers_by_their_earlier_name():
+    class Earlier:
+        def offers(self, question):
+            raise ModelError.unsupported(f"not {question.name}")
+
+    with raises(ModelError, code=Code.UNSUPPORTED, match="not hat"):
+        require_answer(Earlier(), HAT)
+    require_answer(EncoderReader(load_encoder("reference")), GENDER)
+
+
 def test_a_reader_without_words_says_so(tmp_path):
     for reader in (
         checkpoints.load(str(reader_checkpoints.classifier(tmp_path / "classifier"))),
         EncoderReader(load_encoder("reference")),
     ):
         with raises(ModelError, code=Code.UNSUPPORTED, match="question hat is open"):
-            reader.offers(HAT)
+            reader.possible_answers(HAT)
 
 
 def test_a_classifier_whose_labels_are_no_alternatives_is_refused(tmp_path):

@@ -261,7 +261,7 @@ def _prior_of(pipeline: Any) -> tuple[Any, PriorCall]:
     """
     for network in pipeline.components.values():
         if isinstance(network, diffusers.PriorTransformer):
-            if hasattr(pipeline, "prior_pipe"):
+            if hasattr(pipeline, "prior_pipe"):  # Kandinsky's prior is a pipeline inside the pipeline
                 return network, _by_its_pipeline
             if hasattr(pipeline, "text_proj"):
                 return network, _before_the_decoder

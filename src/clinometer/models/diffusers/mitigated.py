@@ -114,21 +114,6 @@ class Mitigator:
             made_at["steps"] = int(made_at["steps"])
         return {name: value for name, value in made_at.items() if name not in (options.get("prefer") or {})} | wished
 
-    def require_guided(self, guided: bool) -> None:
-        """Refuse settings at which the mitigation would do nothing.
-
-        Raises
-        ------
-        ModelError
-            It offsets the unconditional embedding, and no guidance uses that.
-        """
-        if self.mitigation.acts_on == "unconditional embedding" and not guided:
-            raise ModelError.conflict(
-                "it offsets the unconditional embedding, which only guidance uses, and guidance is off; give a "
-                "guidance above 1",
-                field="mitigation",
-            )
-
     def intervene(self, prompts: Sequence[str], seeds: Sequence[int], arguments: dict[str, Any]) -> None:
         """Change the embeddings of a batch, and note which group each of its images is drawn to.
 

@@ -230,8 +230,14 @@ class OpenedPipeline:
         settings, edits, negative_prompt = chosen_settings(self.pipeline, **self.defaults(options))
         recorded = settings.recorded | edits.recorded | {"negative_prompt": negative_prompt} | dict(self.further)
         if self.mitigator is not None:
-            self.mitigator.require_guided(settings.guided)
-            if self.mitigator.mitigation.acts_on != "weights":  # that of a LoRA is recorded with it
+            acts_on = self.mitigator.mitigation.acts_on
+            if acts_on == "unconditional embedding" and not settings.guided:
+                raise ModelError.conflict(
+                    "it offsets the unconditional embedding, which only guidance uses, and guidance is off; give a "
+                    "guidance above 1",
+                    field="mitigation",
+                )
+            if acts_on != "weights":  # that of a LoRA is recorded with it
                 recorded["mitigation"] = self.mitigator.mitigation.settings
         return DiffusersGenerator(
             self.pipeline,

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -40,22 +41,6 @@ class TruncationWarning(UserWarning):
     """A text is longer than an encoder reads, and its end does not count."""
 
 
-def encode_in_batches(
-    items: Sequence[Item], embed: Callable[[list[Item]], torch.Tensor], *, batches: Batches, dimension: int
-) -> np.ndarray:
-    """Embed items a batch at a time: (len(items), dimension) float32.
-
-    The batches are of one size, whatever the caller hands over at once, and smaller for good once memory ran out; a
-    row depends on its batch by floating-point noise at most.
-
-    Raises
-    ------
-    ModelError
-        Memory does not hold one item.
-    """
-    return begun_in_batches(items, embed, batches=batches, dimension=dimension)()
-
-
 def encode_texts_alone(
     texts: Sequence[str], embed: Callable[[list[str]], torch.Tensor], *, dimension: int
 ) -> np.ndarray:
@@ -65,16 +50,24 @@ def encode_texts_alone(
     of their cores. See decision 71.
     """
     with one_thread():
-        return encode_in_batches(texts, embed, batches=Batches(1), dimension=dimension)
+        return begin_in_batches(texts, embed, batches=Batches(1), dimension=dimension)()
 
 
-def begun_in_batches(
+def begin_in_batches(
     items: Sequence[Item], embed: Callable[[list[Item]], torch.Tensor], *, batches: Batches, dimension: int
 ) -> Callable[[], np.ndarray]:
-    """Send all batches to the device; the function that is returned waits for the vectors.
+    """Send all batches to the device; the returned function waits for the vectors, (len(items), dimension) float32.
 
     Meanwhile the device may be given more, so that it does not stand still while these are fetched and written. A
     device that computes at once, such as a processor, has computed them.
+
+    The batches are of one size, whatever the caller hands over at once, and smaller for good once memory ran out; a
+    row depends on its batch by floating-point noise at most.
+
+    Raises
+    ------
+    ModelError
+        Memory does not hold one item.
     """
     if not len(items):
         return lambda: np.empty((0, dimension), dtype=np.float32)
@@ -143,20 +136,20 @@ class ImageEncoderBase(ABC):
 
     def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
         """Embed images of any mode and size: (n, d) float32, not normalised."""
-        return self._in_batches(images, lambda batch: self._embed_prepared(self.prepare_images(batch)))
+        return self._begin(images, lambda batch: self._embed_prepared(self.prepare_images(batch)))()
 
     def encode_prepared(self, prepared: Sequence[Any]) -> np.ndarray:
         """Embed images that `prepare_images` prepared: (n, d) float32, the same as `encode_images` of the images."""
-        return self._in_batches(prepared, self._embed_prepared)
+        return self.begin_prepared(prepared)()
 
     def begin_prepared(self, prepared: Sequence[Any]) -> Callable[[], np.ndarray]:
         """Send prepared images to the device; the returned function waits for the vectors of `encode_prepared`."""
-        return begun_in_batches(
-            prepared, self._embed_prepared, batches=self._image_batches, dimension=self._dimension
-        )  # fmt: skip
+        return self._begin(prepared, self._embed_prepared)
 
-    def _in_batches(self, items: Sequence[Item], embed: Callable[[list[Item]], torch.Tensor]) -> np.ndarray:
-        return encode_in_batches(items, embed, batches=self._image_batches, dimension=self._dimension)
+    def _begin(
+        self, items: Sequence[Item], embed: Callable[[list[Item]], torch.Tensor]
+    ) -> Callable[[], np.ndarray]:  # fmt: skip
+        return begin_in_batches(items, embed, batches=self._image_batches, dimension=self._dimension)
 
     @abstractmethod
     def prepare_images(self, images: Sequence[Image.Image]) -> list[Any]:
@@ -226,9 +219,14 @@ def working_encoder(encoder: AnyEncoder, lacking: Collection[str] = ()) -> AnyEn
     return encoder
 
 
-def said_unknown(conventions: Sequence[str]) -> dict[str, str]:
-    """Return the note of a card that names what nothing of a model's files says, and what was done."""
-    return {"unknown": "; ".join(conventions)} if conventions else {}
+def notes_of(model: torch.nn.Module, library: ModuleType, unknown: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the notes of a card: the number of parameters, the versions of libraries, and what is unknown.
+
+    ``unknown`` : conventions that none of the model's files states, each with what is assumed in its place.
+    """
+    notes: dict[str, Any] = {"parameters": sum(parameter.numel() for parameter in model.parameters())}
+    notes |= {library.__name__: library.__version__, "torch": torch.__version__}
+    return notes | ({"unknown": "; ".join(unknown)} if unknown else {})
 
 
 def mark_lacking(model: torch.nn.Module, lacking: Collection[str]) -> None:

@@ -17,8 +17,8 @@ from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models.encoders._encoding import (
     DualEncoderBase,
     Normalisation,
+    notes_of,
     resolve_options,
-    said_unknown,
     working_encoder,
 )
 from clinometer.models.protocols import Card
@@ -287,10 +287,5 @@ def _card(architecture: str, weights_file: _WeightsFile, model: Any, tokenizer: 
             "text_beyond_context": "cut",
             "configuration_sha256": hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest(),
         },
-        notes={
-            "parameters": sum(parameter.numel() for parameter in model.parameters()),
-            "open_clip": open_clip.__version__,
-            "torch": torch.__version__,
-        }
-        | said_unknown(weights_file.unknown),
+        notes=notes_of(model, open_clip, weights_file.unknown),
     )

@@ -14,7 +14,7 @@ import numpy as np
 
 from clinometer._cores import one_thread
 from clinometer._torch import dtype_name, torch
-from clinometer.models.protocols import Card, HasComponents, ShowsPipeline, offers
+from clinometer.models.protocols import Card, ShowsPipeline, offers
 
 OWN: Final = "own:"
 """What the names of these encoders begin with."""
@@ -91,9 +91,7 @@ def own_text_components(generator: Any) -> Iterator[str]:
 
 def components_of(generator: Any) -> dict[str, Any]:
     """Return the components of a generator's pipeline; none where it shows none."""
-    if not (offers(generator, ShowsPipeline) and offers(generator.pipeline, HasComponents)):
-        return {}
-    return dict(generator.pipeline.components)
+    return dict(getattr(generator.pipeline, "components", {})) if offers(generator, ShowsPipeline) else {}
 
 
 def tokenizer_of(component: str) -> str:

@@ -7,7 +7,7 @@ averaged, which is what most such models were trained for.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,18 @@ from clinometer._torch import bytes_of, dtype_name, torch
 from clinometer.errors import ModelError
 from clinometer.models.encoders._encoding import (
     encode_texts_alone,
-    mark_lacking,
+    notes_of,
     resolve_options,
-    said_unknown,
     warn_of_truncation,
     working_encoder,
 )
+from clinometer.models.encoders.transformers_clip import load_model, load_part
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
     Source,
-    cannot_load,
     configuration_files,
     hash_files,
     locate_files,
-    quiet_loading,
     require_vocabulary,
     weight_files,
 )
@@ -129,7 +127,9 @@ def load(
     weights = weight_files(checkpoint.name, [checkpoint.path])
     steps = _steps(checkpoint)
     _, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
-    model, tokenizer, lacking = _open(checkpoint, chosen_dtype)
+    model, lacking = load_model(checkpoint, chosen_dtype)
+    tokenizer = load_part(checkpoint, transformers.AutoTokenizer)
+    require_vocabulary(checkpoint.name, tokenizer)
     model.to(chosen_device).eval()
     sentence = _json(checkpoint.path / "sentence_bert_config.json")
     positions = int(getattr(model.config, "max_position_embeddings", tokenizer.model_max_length))
@@ -154,30 +154,12 @@ def load(
             "text_beyond_context": "cut",
             "configuration_sha256": hash_files(configuration_files([checkpoint.path]), checkpoint.path),
         },
-        notes={
-            "parameters": sum(parameter.numel() for parameter in model.parameters()),
-            "transformers": transformers.__version__,
-            "torch": torch.__version__,
-        }
-        | said_unknown([] if steps["pooling_is_said"] else ["pooling (tokens are averaged; no modules.json says how)"]),
-    )
+        notes=notes_of(
+            model, transformers,
+            [] if steps["pooling_is_said"] else ["pooling (tokens are averaged; no modules.json says how)"],
+        ),
+    )  # fmt: skip
     return working_encoder(SentenceEncoder(model, tokenizer, card), lacking)
-
-
-def _open(checkpoint: Source, dtype: torch.dtype) -> tuple[Any, Any, Collection[str]]:
-    """Read the transformer, its tokenizer, and the names of weights that its files lack."""
-    local = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        with quiet_loading():
-            model, loading = transformers.AutoModel.from_pretrained(
-                checkpoint.path, dtype=dtype, use_safetensors=True, output_loading_info=True, **local
-            )
-        mark_lacking(model, loading["missing_keys"])
-        tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint.path, **local)
-    except Exception as error:  # missing files, unknown classes, mismatched shapes, remote code: many kinds
-        raise cannot_load(checkpoint.name, "transformers", error) from error
-    require_vocabulary(checkpoint.name, tokenizer)
-    return model, tokenizer, loading["missing_keys"]
 
 
 def _steps(checkpoint: Source) -> dict[str, Any]:

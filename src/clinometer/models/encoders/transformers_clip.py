@@ -21,9 +21,9 @@ from clinometer.models.encoders._encoding import (
     ImageEncoderBase,
     Normalisation,
     mark_lacking,
+    notes_of,
     probe_image,
     resolve_options,
-    said_unknown,
     size_left_alone,
     stack_images,
     working_encoder,
@@ -221,7 +221,14 @@ def load(
     # Read for its error alone: it names a pickle, where transformers would say that a file is missing.
     weight_files(checkpoint.name, [checkpoint.path])
     size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
-    model, lacking = _open(checkpoint, chosen_dtype)
+    model, lacking = load_model(checkpoint, chosen_dtype)
+    if not (_is_dual(model) or model.main_input_name == "pixel_values"):
+        raise ModelError.unsupported(
+            f"{checkpoint.name}: a {type(model).__name__} does not embed images and texts in one space, nor images "
+            "alone; expected a dual encoder such as CLIP or SigLIP, or a vision transformer such as DINOv2"
+        )
+    if hasattr(model.config, "mask_ratio"):
+        model.config.mask_ratio = 0.0  # ViTMAE hides three patches in four, others each time: that was its training
     model.to(chosen_device).eval()
     image_processor = load_part(checkpoint, transformers.AutoImageProcessor, backend="pil")
     card_name = name or checkpoint.name
@@ -261,19 +268,12 @@ def load_reference(source: str = "", **options: Any) -> TransformersEncoder | Tr
     return encoder
 
 
-def _open(checkpoint: Source, dtype: torch.dtype) -> tuple[Any, Collection[str]]:
-    """Read the model and the names of weights that its files lack, and check that it embeds images."""
+def load_model(checkpoint: Source, dtype: torch.dtype) -> tuple[Any, Collection[str]]:
+    """Read the model, and the names of weights that its files lack; these are marked by `mark_lacking`."""
     with quiet_loading():
         model, loading = load_part(
             checkpoint, transformers.AutoModel, dtype=dtype, use_safetensors=True, output_loading_info=True
         )
-    if not (_is_dual(model) or model.main_input_name == "pixel_values"):
-        raise ModelError.unsupported(
-            f"{checkpoint.name}: a {type(model).__name__} does not embed images and texts in one space, nor images "
-            "alone; expected a dual encoder such as CLIP or SigLIP, or a vision transformer such as DINOv2"
-        )
-    if hasattr(model.config, "mask_ratio"):
-        model.config.mask_ratio = 0.0  # ViTMAE hides three patches in four, others each time: that was its training
     mark_lacking(model, loading["missing_keys"])
     return model, loading["missing_keys"]
 
@@ -375,10 +375,5 @@ def _card_of(
             "preprocessing": preprocessing | {"class": type(image_processor).__name__},
             "configuration_sha256": hash_files(configuration_files([checkpoint.path]), checkpoint.path),
         },
-        notes={
-            "parameters": sum(parameter.numel() for parameter in model.parameters()),
-            "transformers": transformers.__version__,
-            "torch": torch.__version__,
-        }
-        | said_unknown(unknown),
+        notes=notes_of(model, transformers, unknown),
     )

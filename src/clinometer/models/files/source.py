@@ -103,7 +103,7 @@ class FolderSource:
             name=name or self._directory.resolve().name,
             family="folder",
             weights_sha256=hash_of_hashes(self._hashes()),
-            settings={"max_pixels": max_pixels} | flags_of(rows) | batches_of(rows),
+            settings={"max_pixels": max_pixels} | marks_of(rows),
             notes={"images": len(self._files)},
         )
 
@@ -172,17 +172,14 @@ class FolderSource:
         )  # fmt: skip
 
 
-def flags_of(rows: Iterable[ManifestRow]) -> dict[str, str]:
-    """Return what a card's settings say of flagged pictures: a hash of which they are; nothing where none is."""
-    flagged = sorted(row.file for row in rows if row.flagged)
-    content = json.dumps(flagged).encode("utf-8", "surrogatepass")
-    return {"flagged": hashlib.sha256(content).hexdigest()[:16]} if flagged else {}
-
-
-def batches_of(rows: Iterable[ManifestRow]) -> dict[str, str]:
-    """Return what a card's settings say of batches: a hash of who came with whom; nothing where unknown."""
-    content = json.dumps(sorted((row.file, row.batch) for row in rows if row.batch)).encode("utf-8", "surrogatepass")
-    return {"batches": hashlib.sha256(content).hexdigest()[:16]} if content != b"[]" else {}
+def marks_of(rows: Sequence[ManifestRow]) -> dict[str, str]:
+    """Return a card's settings for flagged pictures and batches: a hash of which they are, of each that there is."""
+    marks: dict[str, list[Any]] = {
+        "flagged": sorted(row.file for row in rows if row.flagged),
+        "batches": sorted((row.file, row.batch) for row in rows if row.batch),
+    }
+    contents = {name: json.dumps(each).encode("utf-8", "surrogatepass") for name, each in marks.items() if each}
+    return {name: hashlib.sha256(content).hexdigest()[:16] for name, content in contents.items()}
 
 
 Item = TypeVar("Item")
@@ -276,7 +273,7 @@ class ImageDataset:
             name=name or (place.stem if place.is_file() else place.resolve().name),
             family="dataset",
             weights_sha256=hash_files(files, self._root),
-            settings={"max_pixels": max_pixels} | flags_of(self.rows) | batches_of(self.rows),
+            settings={"max_pixels": max_pixels} | marks_of(self.rows),
             notes={"images": len(self.rows)},
         )
         self._open: tuple[str, Iterator[tuple[int, Any]]] = _NOTHING_OPEN

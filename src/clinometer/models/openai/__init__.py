@@ -179,7 +179,13 @@ def connect(
             f"no key: set {key_name} in the environment; it is read from nowhere else and written nowhere"
         )
     remember(key)
-    _require_address(own_server)
+    try:
+        address = urlsplit(own_server or f"https://{OPENAI}")
+        fits = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+    except ValueError:  # brackets that do not close, a port that is not a number
+        fits = False
+    if not fits:  # every request would fail, one after another; an address may hold a password, so it is not shown
+        raise ModelError.malformed("not a web address; expected one such as http://localhost:8000/v1", field="base_url")
     hosts = frozenset({host_of(own_server or home or f"https://{OPENAI}"), *(_host(host) for host in trusted)})
     client = openai.OpenAI(
         api_key=key or "none",
@@ -205,17 +211,6 @@ def _host(name: str) -> str:
             f"found {name!r}, expected a host alone, such as images.example.org", field="trusted_host"
         )
     return host
-
-
-def _require_address(url: str | None) -> None:
-    """Refuse what every request would fail at, one after another. The message leaves out what may hold a password."""
-    try:
-        address = urlsplit(url) if url else None
-        fits = address is None or (address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0)
-    except ValueError:  # brackets that do not close, a port that is not a number
-        fits = False
-    if not fits:
-        raise ModelError.malformed("not a web address; expected one such as http://localhost:8000/v1", field="base_url")
 
 
 def server_of(url: str) -> str:

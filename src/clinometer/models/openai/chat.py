@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -246,7 +247,7 @@ def _card_and_arguments(
         raise ModelError.wrong_type(f"found {type(further).__name__}, expected a mapping of settings", field="further")
     rewrites = Rewriter(rewriter, rewriter_prompt) if rewriter else None
     body = {"model": source, **arguments, **(further or {})}
-    told = {"size": size, "system_prompt": system_prompt, "rewriter": rewrites.card if rewrites else None}
+    told = {"size": size, "system_prompt": system_prompt, "rewriter": asdict(rewrites) if rewrites else None}
     settings = body | {"server": server_of(str(client.base_url)), "seed_sent": send_seed}
     settings |= {key: value for key, value in told.items() if value is not None}
     card = Card("generator", name or source, family, settings=settings, notes={"price_per_image": price})

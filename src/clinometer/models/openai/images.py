@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from time import perf_counter
@@ -70,18 +70,10 @@ class _RejectedResult(GenerationResult):
 
 @dataclass(frozen=True)
 class Rewriter:
-    """A language model of the same server that words every prompt again before it is drawn; each image has its own.
-
-    ``card`` is what a generator's card holds of it.
-    """
+    """A language model of the same server that rewrites every prompt before it is drawn, for each image anew."""
 
     model: str
     instruction: str = REWRITING
-
-    @property
-    def card(self) -> dict[str, str]:
-        """Its model and instruction."""
-        return {"model": self.model, "instruction": self.instruction}
 
 
 class NotRewrittenError(Exception):
@@ -229,20 +221,16 @@ class OpenAIImages:
                     else:
                         yield result
                 if self.has_drawn or not under_way:
-                    yield from self._yield_failed(rejected)
+                    if rejected and not self.has_drawn:
+                        raise ModelError.refused(
+                            f"{self.card.name}: {rejected[0].reason}; nothing is drawn yet, so a setting is at fault, "
+                            f"or the prompt {rejected[0].prompt!r}"
+                        )
+                    yield from rejected
                     rejected.clear()
         finally:
             stopped.set()  # those that wait for their moment must not ask for what nobody takes any more
             pool.shutdown(wait=False, cancel_futures=True)
-
-    def _yield_failed(self, rejected: Sequence[_RejectedResult]) -> Iterator[GenerationResult]:
-        """Yield requests that were not taken, as images that failed, unless none has ever been taken."""
-        if rejected and not self.has_drawn:
-            raise ModelError.refused(
-                f"{self.card.name}: {rejected[0].reason}; nothing is drawn yet, so a setting is at fault, or the "
-                f"prompt {rejected[0].prompt!r}"
-            )
-        yield from rejected
 
     def _ask_image(self, request: GenerationRequest) -> Reply:
         body = {"prompt": request.prompt, "n": 1, **self._seed(request)}
@@ -275,9 +263,7 @@ class OpenAIImages:
         try:
             prompt = self._rewritten(self._rewriter, request.prompt) if self._rewriter else request.prompt
             answer = ask(replace(request, prompt=prompt))
-            result = replace(
-                self._receive(replace(request, prompt=prompt), answer), batch=request_id(answer) or request.id
-            )
+            result = replace(self._receive(replace(request, prompt=prompt), answer), batch=request.id)
             if prompt != request.prompt:
                 said = [f"rewritten to: {in_one_line(prompt, 2000)}", result.reason]
                 reason = "; ".join(filter(None, said if result.image is not None else said[::-1]))
@@ -437,7 +423,7 @@ def load(
         family="openai-images/1",
         settings=arguments
         | {"server": server_of(str(client.base_url)), "seed_sent": send_seed}
-        | ({"rewriter": rewrites.card} if rewrites else {}),
+        | ({"rewriter": asdict(rewrites)} if rewrites else {}),
         notes={"price_per_image": price},
     )
     return OpenAIImages(
@@ -463,13 +449,6 @@ def _results(done: Iterable[Future[GenerationResult | None]]) -> Iterator[Genera
             yield result
     if ended is not None:
         raise ended
-
-
-def request_id(answer: Any) -> str | None:
-    """Return how a server names the request that it answers: images of one request are one batch."""
-    fields = answer if isinstance(answer, dict) else {}
-    named = getattr(answer, "_request_id", None) or fields.get("id") or fields.get("responseId")
-    return named if isinstance(named, str) and named else None
 
 
 def _show(request: Any) -> str:

@@ -209,30 +209,23 @@ def sort_reply(text: str, until: float = inf) -> Reply:
     """Sort the body of an answer: JSON, or a stream of events. ``until`` is the deadline by the monotonic clock."""
     events = list(_events_in(text))
     sorting = _Sorting(until)
-    # The last event of a stream of the Responses API holds all that came before.
-    wholes = [each["response"] for each in events if isinstance(each, dict) and _has_output(each.get("response"))]
-    for event in wholes[-1:] or events:
+    responses = [each.get("response") for each in events if isinstance(each, dict)]
+    wholes = [each for each in responses if isinstance(each, dict) and (each.get("output") or each.get("error"))]
+    for event in wholes[-1:] or events:  # the last event of a stream of the Responses API holds all before it
         sorting.walk(event)
     reply = sorting.reply()
     if not reply.is_empty or reply.unanswered():
         return reply
-    return replace(reply, error=_error_alone(events), strange=masked(text[:500])[:100])
-
-
-def _error_alone(events: Sequence[Any]) -> Any:
-    """Return an answer that is an error without being called so: a message, and perhaps a code."""
+    # an answer may be an error without being called so: a message, and perhaps a code
     only = events[0] if len(events) == 1 and isinstance(events[0], dict) else {}
-    said = next((only[key] for key in ("message", "detail") if isinstance(only.get(key), str)), None)
-    return {"message": said, "code": only.get("code")} if said else None
+    message = next((only[key] for key in ("message", "detail") if isinstance(only.get(key), str)), None)
+    error = {"message": message, "code": only.get("code")} if message else None
+    return replace(reply, error=error, strange=masked(text[:500])[:100])
 
 
 def _tells(finish: str, kind: set[str]) -> bool:
     """Return whether a reason why an answer ended is one of a kind, or begins or ends with one: "filter: SAFETY"."""
     return any(letters_of(part) in kind for part in (finish, *_PARTS.split(finish)))
-
-
-def _has_output(response: Any) -> bool:
-    return isinstance(response, dict) and bool(response.get("output") or response.get("error"))
 
 
 def _events_in(text: str) -> Iterator[Any]:

@@ -154,15 +154,15 @@ def open_reading(said: str, *, cut: bool = False) -> Reading:
 class Reader(Protocol):
     """Says what pictures show, by a closed question or, where it answers in words, by an open one.
 
-    Its card pins all that an answer hangs on. ``offers`` are the options that it can answer with: a reader that must
-    choose among groups leaves those of `OTHERWISE` out, and what it reads of other pictures is forced.
+    Its card pins all that an answer depends on. A reader that must choose among groups leaves the options of
+    `OTHERWISE` out of its ``possible_answers``, and what it reads of other pictures is forced.
     """
 
     card: Card
     batch_size: int
 
-    def offers(self, question: Question) -> tuple[str, ...]:
-        """Return the options that it can answer with; none for an open question that it can answer.
+    def possible_answers(self, question: Question) -> tuple[str, ...]:
+        """Return the options of a question that it may answer with; none for an open question that it can answer.
 
         Raises
         ------
@@ -174,6 +174,14 @@ class Reader(Protocol):
     def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
         """Answer the question of each image, in their order."""
         ...
+
+
+def require_answer(reader: Reader, question: Question) -> None:
+    """Raise the `ModelError` of a reader that cannot answer a question.
+
+    ``possible_answers`` was called ``offers`` once, and a plug-in may still call it so.
+    """
+    getattr(reader, "possible_answers" if hasattr(reader, "possible_answers") else "offers")(question)
 
 
 def not_in_words(reader: Card, question: Question) -> ModelError:

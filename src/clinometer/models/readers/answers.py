@@ -106,7 +106,10 @@ def answer_in(words: str) -> tuple[str, bool]:
     answers = [answer for held in json_in(words) if (answer := _told(held)) is not None]
     if answers and len({_plain(each) for each in answers}) == 1:
         return answers[0], True
-    unfenced = _unfence(words).strip()
+    _, fence, rest = words.partition("```")
+    inside = rest.partition("```")[0]
+    language, line, body = inside.partition("\n")
+    unfenced = (words if not fence else body if line and language.strip().isalnum() else inside).strip()
     with suppress(ValueError, RecursionError):
         held = json.loads(unfenced)
         told = held if isinstance(held, str) else _told(held) if isinstance(held, list) else None
@@ -193,11 +196,3 @@ def refuses(words: str) -> bool:
 def is_missing(words: str) -> bool:
     """Return whether an answer to an open question is how programs write that there is none."""
     return words.strip(" .\"'`*") in MISSING
-
-
-def _unfence(text: str) -> str:
-    """Return what stands in the first fence of a text, without its language; a text without a fence as it is."""
-    _, fence, rest = text.partition("```")
-    inside = rest.partition("```")[0]
-    language, line, body = inside.partition("\n")
-    return text if not fence else body if line and language.strip().isalnum() else inside

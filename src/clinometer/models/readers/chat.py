@@ -80,7 +80,7 @@ class ChatReader:
         self._client, self._arguments, self._concurrency = client, arguments, concurrency
         self._pace, self._refused, self.has_answered = Pace(requests_per_minute), Arguments(), False
 
-    def offers(self, question: Question) -> tuple[str, ...]:
+    def possible_answers(self, question: Question) -> tuple[str, ...]:
         """Return every option; it answers open questions, too."""
         return () if question.is_open else tuple(question.options)
 
@@ -136,29 +136,25 @@ class ChatReader:
 
     def _one(self, ask: Callable[[list[str]], Reading], stopped: threading.Event) -> Reading | None:
         """Ask once, with the hash of the prompt; None where nobody waits any more and nothing was sent."""
+        import openai
+
         log: list[str] = []
         if self._pace.wait(stopped):
             return None
         try:
-            reading = self._reading(ask, log)
-        except ModelError:
-            stopped.set()  # here, so that no other request begins
-            raise
-        return replace(reading, prompt_sha256=log[-1] if log else None)
-
-    def _reading(self, ask: Callable[[list[str]], Reading], log: list[str]) -> Reading:
-        import openai
-
-        try:
-            answer = ask(log)
+            reading = ask(log)
+            self.has_answered = True
         except openai.APIStatusError as error:
-            return self._unsuccessful(error)
+            try:
+                reading = self._unsuccessful(error)
+            except ModelError:
+                stopped.set()  # here, so that no other request begins
+                raise
         except AnswerRefusedError as error:
-            return Reading(None, reason=f"failed: {in_one_line(str(error), 300)}")
+            reading = Reading(None, reason=f"failed: {in_one_line(str(error), 300)}")
         except Exception as error:  # no connection, or a malformed answer: many kinds
-            return Reading(None, reason=f"failed: {describe(error)}")
-        self.has_answered = True
-        return answer
+            reading = Reading(None, reason=f"failed: {describe(error)}")
+        return replace(reading, prompt_sha256=log[-1] if log else None)
 
     def _answer(self, image: Image, question: Question, log: list[str]) -> Reading:
         """Answer a question of a picture: exactly one of the options, by JSON or by itself, or no answer."""

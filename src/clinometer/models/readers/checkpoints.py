@@ -19,7 +19,7 @@ from clinometer._messages import NONE, OTHERWISE
 from clinometer._torch import bytes_of, drop_weights, dtype_name, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
-from clinometer.models.encoders._encoding import resolve_options, said_unknown
+from clinometer.models.encoders._encoding import notes_of, resolve_options
 from clinometer.models.encoders.transformers_clip import CHECKPOINT, load_part
 from clinometer.models.protocols import Card
 from clinometer.models.readers import ASKED_OPENLY, Answer, Question, Reading, not_in_words, open_reading
@@ -109,7 +109,7 @@ class LabelReader(_Checkpoint):
     answer is the most probable of the groups and "none of these"; the reader's word for it is the label.
     """
 
-    def offers(self, question: Question) -> tuple[str, ...]:
+    def possible_answers(self, question: Question) -> tuple[str, ...]:
         """Return the groups, and "none of these" where there are other labels."""
         if question.is_open and not self.card.settings["asks"]:
             raise not_in_words(self.card, question)
@@ -129,7 +129,7 @@ class LabelReader(_Checkpoint):
 
     def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
         """Read each image by the probabilities of its labels; an open question by the most probable one."""
-        offered = self.offers(question)
+        offered = self.possible_answers(question)
         labels = self.model.config.id2label
         if question.is_open:
             likely = [
@@ -167,7 +167,7 @@ class ChoiceReader(_Checkpoint):
     less than half of the probability, it does not answer with one, and the picture has no answer.
     """
 
-    def offers(self, question: Question) -> tuple[str, ...]:
+    def possible_answers(self, question: Question) -> tuple[str, ...]:
         """Return every option."""
         if question.is_open:
             return ()
@@ -179,7 +179,7 @@ class ChoiceReader(_Checkpoint):
 
     def read(self, images: Sequence[Image], question: Question) -> list[Reading]:
         """Read each image by the letters of its options; an open question by the most probable words."""
-        options = self.offers(question)
+        options = self.possible_answers(question)
         if question.is_open:
             return self._in_words(images, question)
         chances, mass = np.zeros((len(images), len(options))), np.zeros(len(images))
@@ -281,7 +281,7 @@ def load(
             f"{checkpoint.name}: a {made} answers no question about images; expected an image classifier, a model for "
             "visual question answering or a vision-language model; give a CLIP as clip:NAME"
         )
-    unknown = _activation_unsaid(checkpoint.name, config) if kind is not None and not (asks or chats) else []
+    unknown = [] if asks or chats else _activation_unsaid(checkpoint.name, config)
     with quiet_loading():
         model, loading = load_part(checkpoint, kind, dtype=chosen_dtype, use_safetensors=True, output_loading_info=True)
     if lacking := sorted(loading["missing_keys"]):
@@ -307,8 +307,7 @@ def load(
     card = Card(
         kind="reader", name=name or checkpoint.name, family=f"transformers/{type(model).__name__}",
         revision=checkpoint.revision, weights_sha256=hash_files(files, checkpoint.path), settings=settings,
-        notes={"parameters": sum(each.numel() for each in model.parameters()), "transformers": transformers.__version__,
-               "torch": torch.__version__} | ({"cannot": cannot} if cannot else {}) | said_unknown(unknown),
+        notes=notes_of(model, transformers, unknown) | ({"cannot": cannot} if cannot else {}),
     )  # fmt: skip
     return (ChoiceReader if chats else LabelReader)(model.to(chosen_device).eval(), processor, card, size)
 

@@ -43,7 +43,7 @@ class EncoderReader:
         )  # fmt: skip
         self.batch_size = 32
 
-    def offers(self, question: Question) -> tuple[str, ...]:
+    def possible_answers(self, question: Question) -> tuple[str, ...]:
         """Return the groups: it has no other answers."""
         if question.is_open:
             raise not_in_words(self.card, question)
@@ -96,7 +96,7 @@ class MonkReader:
             )
         return meant
 
-    def offers(self, question: Question) -> tuple[str, ...]:
+    def possible_answers(self, question: Question) -> tuple[str, ...]:
         """Return the answers that have a tone, and "cannot tell"; where a tone is no answer's, "none of these"."""
         if question.is_open:
             raise not_in_words(self.card, question)

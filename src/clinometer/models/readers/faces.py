@@ -64,7 +64,7 @@ class FaceReader:
         self.batch_size = 16
         self._model, self._faces = AgeAndGender(), dict[str, list[dict[str, Any]]]()
 
-    def offers(self, question: Question) -> tuple[str, ...]:
+    def possible_answers(self, question: Question) -> tuple[str, ...]:
         """Return the answers that a gender or an age means, and "several people"; of ages, "none of these" too."""
         genders, ages = self._meanings(question)
         meant = set((genders or ages).values())
