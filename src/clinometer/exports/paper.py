@@ -28,6 +28,7 @@ from clinometer.report.sections import flat
 from clinometer.report.verdicts import Verdicts
 from clinometer.report.view import View
 from clinometer.runs import Directory, Run
+from clinometer.studies import component_names
 from clinometer.studies.reporting import page_and_view
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def metric_latex(scores: pd.DataFrame, metric: str) -> str:
         [dict(zip(map(wording.capitalised, names), key, strict=True)) | written for key, written in cells.items()]
     ).fillna("")
     caption = f"{metric.replace('_', ' ').capitalize()}, with 95 % intervals over images."
-    return latex(table.rename(columns=wording.COMPONENT_NAMES), caption=caption, label=f"tab:{metric}")
+    return latex(table.rename(columns=component_names()), caption=caption, label=f"tab:{metric}")
 
 
 def _methods(view: View, page: Page[Any]) -> Iterator[tuple[str, str]]:

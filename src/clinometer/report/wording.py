@@ -23,9 +23,7 @@ from clinometer.metrics.verdict import (
     REPEATS,
     UNREAD,
     ReasonCode,
-    Source,
     Verdict,
-    source_of,
 )
 from clinometer.metrics.verdict import MISSING as MISSING_PICTURES
 from clinometer.metrics.verdict import READER as BY_READER
@@ -36,23 +34,6 @@ DASH: Final = "\N{EN DASH}"
 MISSING: Final = "\N{EM DASH}"
 ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
 
-COMPONENT_NAMES: Final = {
-    "ii": "II",
-    "itp": "ITP",
-    "ita": "ITA",
-    "tt": "TT",
-    "image_part": "image part",
-    "text_part": "text part",
-    "mcas": "MCAS",
-}
-PART_SCALE: Final = f"on a scale from {MINUS}4 to 4"
-MCAS_SCALE: Final = f"on a scale from {MINUS}8 to 8"
-COMPONENT_MEANINGS: Final = {
-    "ii": "drawn images against drawn images",
-    "itp": "prompts against drawn images",
-    "ita": "drawn images against words",
-    "tt": "prompts against words",
-}
 _WORDS: Final = (
     "no",
     "one",
@@ -490,24 +471,6 @@ def needed(row: Row, images: str = "images a concept", *, beside: str = "") -> s
         return f"a verdict takes at least {row.n_decide:,} {images}" if row.n_decide else ""
     many = about(row.n_decide)
     return f"{many} {images}{aside(beside)} would decide in four of five runs" if many else ""
-
-
-def source_words(mcas: Row, image_part: Row) -> str:
-    """State which part MCAS leans by: ``by its pictures``, ``by its text``, ``by both``, or that the two cancel."""
-    return source_of(mcas, image_part).value
-
-
-def sources_counted(rows: Iterable[tuple[Row, Row]]) -> str:
-    """Count by which part concepts lean, and where the two cancel; ``rows`` are MCAS and the image part of each."""
-    known = [(mcas, source_of(mcas, image_part)) for mcas, image_part in rows if mcas.defined]
-    counts = Counter(source for _, source in known)
-    words = {Source.PICTURES: "by their pictures", Source.TEXT: "by their text", Source.BOTH: "by both"}
-    by_part = listed([f"{counts[source]} {phrase}" for source, phrase in words.items() if counts[source]])
-    leaning = count(sum(leans(mcas) for mcas, _ in known), "concept leans", "concepts lean")
-    said = [f"By MCAS {leaning}{f': {by_part}' if by_part else ''}."]
-    if cancelled := counts[Source.CANCEL]:
-        said.append(f"For {count(cancelled, 'concept that does', 'concepts that do')} not lean {Source.CANCEL}.")
-    return " ".join(said) if known else ""
 
 
 def qualification(row: Row) -> str:

@@ -7,6 +7,7 @@ are registered so in its ``pyproject.toml``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final
@@ -45,6 +46,12 @@ def study_named(name: str) -> Study[Any]:
 def study_of(suite: Suite) -> Study[Any]:
     """Return the study of a suite."""
     return study_named(suite.study)
+
+
+@cache
+def component_names() -> Mapping[str, str]:
+    """Return what people call components, as all installed studies say; of others their names with spaces will do."""
+    return {name: words for study in study_names() for name, words in study_named(study).component_names.items()}
 
 
 def rated_of(run: Run) -> Rated:

@@ -154,6 +154,7 @@ class Study(ABC, Generic[AnySuite]):
     texts_needed : whether it needs them of texts too; where not, an encoder without a text tower gives what it can.
     groups_grow : whether the groups' own images grow in proportion where more images of a concept decide it.
     text_components : components that rest on texts alone, and on no picture.
+    component_names : what people call its components, where that is not their name with spaces.
     """
 
     key: ClassVar[str]
@@ -165,6 +166,7 @@ class Study(ABC, Generic[AnySuite]):
     printed_tables: ClassVar[Mapping[str, PrintedCells]] = {}
     groups_grow: ClassVar[bool] = False
     text_components: ClassVar[Collection[str]] = ()
+    component_names: ClassVar[Mapping[str, str]] = {}
 
     def overrides(self, method: str) -> bool:
         """Return whether the study has a method of its own in place of this class's."""

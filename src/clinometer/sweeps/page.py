@@ -27,7 +27,7 @@ from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.verdicts import digits_of
 from clinometer.report.wording import decided, difference_words
 from clinometer.runs import Directory
-from clinometer.studies import study_of
+from clinometer.studies import component_names, study_of
 from clinometer.sweeps.grid import AXES, REPLICATES, Cell, Value, value_in_words
 from clinometer.sweeps.guidance import split_lacks, split_tables
 from clinometer.sweeps.outcome import Setting, SweepOutcome
@@ -145,8 +145,7 @@ _NAMES: Final = {
 
 def number_in_words(metric: str, component: str) -> str:
     """Name a number about a whole suite."""
-    component_names = wording.COMPONENT_NAMES
-    plain = " ".join(dict.fromkeys(component_names.get(name, name.replace("_", " ")) for name in (metric, component)))
+    plain = " ".join(dict.fromkeys(component_names().get(name, name.replace("_", " ")) for name in (metric, component)))
     return _NAMES.get((metric, component), plain)
 
 

@@ -25,6 +25,7 @@ from clinometer._messages import OTHERWISE
 from clinometer.report import wording
 from clinometer.report.differences import run_names
 from clinometer.report.wording import verdict_group_of, verdict_in_full
+from clinometer.studies import component_names
 from clinometer.web.pages import Identifier, is_partial, render
 from clinometer.web.ratings.room import Vote, votes_of
 from clinometer.web.runs_index import MOST_RUNS, Listed, RunEntry, Text, judged, scores_at, scores_of
@@ -75,7 +76,7 @@ def _findings(run: api.Run, stamp: str) -> Mapping[str, Finding]:
         concept: Finding(
             verdict_group_of(row),
             verdict_in_full(row, run.suite.label_of) or "no verdict",
-            wording.COMPONENT_NAMES.get(row.component, row.component.replace("_", " ")),
+            component_names().get(row.component, row.component.replace("_", " ")),
             wording.signed(row.value, digits),
             wording.interval(row.low, row.high, digits),
         )

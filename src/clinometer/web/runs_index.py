@@ -31,7 +31,7 @@ from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.runs import Directory
 from clinometer.runs.browse import found_below, planned_count, stamp_of
 from clinometer.runs.several import Comparison
-from clinometer.studies import study_of
+from clinometer.studies import component_names, study_of
 from clinometer.web.pages import Building, Identifier, is_partial, render
 
 router = APIRouter()
@@ -264,8 +264,7 @@ class TrendQuantity:
     @property
     def words(self) -> str:
         """What a page calls it."""
-        names = wording.COMPONENT_NAMES
-        named = (names.get(name, name.replace("_", " ")) for name in (self.metric, self.component))
+        named = (component_names().get(name, name.replace("_", " ")) for name in (self.metric, self.component))
         parts = [*named, self.group, self.setting]
         return " \N{MIDDLE DOT} ".join(part for part in dict.fromkeys(parts) if part)
 

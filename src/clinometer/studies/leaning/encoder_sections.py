@@ -11,7 +11,7 @@ from clinometer.report.readers import confusion_figure
 from clinometer.report.rows import BY_COSINES, Row
 from clinometer.report.view import View
 from clinometer.studies.leaning.figures import planted_figure, planted_probabilities
-from clinometer.studies.leaning.view import LeaningView
+from clinometer.studies.leaning.view import COMPONENT_NAMES, LeaningView
 
 NOT_SHOWN: Final = "not shown"
 """The flag of a share whose concept the images do not show."""
@@ -67,14 +67,14 @@ def sensitivity(view: LeaningView) -> dict[str, Any] | None:
         return None
 
     def column(row: Row) -> str:
-        component = wording.COMPONENT_NAMES.get(row.component, row.component)
+        component = COMPONENT_NAMES.get(row.component, row.component)
         if row.setting == "spread":
             return f"{component} between encoders"
         return f"{'τ of ' if row.setting == 'agreement' else ''}{component} by {row.encoder}"
 
     return {
         "missing": wording.reasons((column(row), row.reason) for row in rows if not row.defined and row.reason),
-        "names": wording.COMPONENT_NAMES,
+        "names": COMPONENT_NAMES,
         "found": {(row.component, row.setting, row.encoder): row for row in rows},
     }
 

@@ -23,7 +23,7 @@ from clinometer.report.figures.marks import (
 )
 from clinometer.report.rows import Row
 from clinometer.report.wording import verdict_group_of
-from clinometer.studies.leaning.view import Concept, Curve, LeaningView
+from clinometer.studies.leaning.view import COMPONENT_MEANINGS, COMPONENT_NAMES, Concept, Curve, LeaningView
 
 MOST_ROWS: Final = 32
 """Concepts that the first figure names; those beyond are in the list of verdicts."""
@@ -215,10 +215,10 @@ def component_figure(view: LeaningView) -> Figure | None:
             finish_lean_axis(axes, view, (-reach, reach), total=False)
             axes.locator_params(axis="x", nbins=4)
             above = dict(xycoords="axes fraction", textcoords="offset points", va="bottom")
-            meaning = wording.COMPONENT_MEANINGS[name].replace(" against ", "\nagainst ")
+            meaning = COMPONENT_MEANINGS[name].replace(" against ", "\nagainst ")
             axes.annotate(meaning, (0, 1), (0, 5), color=Ink.MUTED, fontsize=10.5, **above)
-            axes.annotate(wording.COMPONENT_NAMES[name], (0, 1), (0, 36), fontweight="bold", fontsize=14, **above)
-        compared = [f"{wording.COMPONENT_NAMES[name]} compares {wording.COMPONENT_MEANINGS[name]}" for name in panels]
+            axes.annotate(COMPONENT_NAMES[name], (0, 1), (0, 36), fontweight="bold", fontsize=14, **above)
+        compared = [f"{COMPONENT_NAMES[name]} compares {COMPONENT_MEANINGS[name]}" for name in panels]
         return finish(
             figure,
             name="components",

@@ -16,7 +16,7 @@ from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row
 from clinometer.report.sections import leanings_in_words, masthead, nothing_judged, nothing_told
 from clinometer.report.verdicts import SHOWN, Summary, Verdicts, unmeasured
-from clinometer.report.wording import IN_PROPORTION, PART_SCALE, leans, note, qualification, without_estimate
+from clinometer.report.wording import IN_PROPORTION, leans, note, qualification, without_estimate
 from clinometer.studies.leaning.encoder_sections import planted, planted_on_axes, reader, reader_by_axis, sensitivity
 from clinometer.studies.leaning.figures import forest_figure, planted_probabilities, shown_concepts
 from clinometer.studies.leaning.pictures import gallery, onsets_in_words, way
@@ -33,7 +33,7 @@ from clinometer.studies.leaning.sections import (
     stages,
     wordings,
 )
-from clinometer.studies.leaning.view import WITHOUT_SIDE, LeaningView
+from clinometer.studies.leaning.view import PART_SCALE, WITHOUT_SIDE, LeaningView
 
 # --- the finding and the verdicts ------------------------------------------------------------------------------------
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import ceil, isfinite
 from typing import Any, Final
 
+from clinometer.metrics.verdict import Source, source_of
 from clinometer.report import wording
 from clinometer.report.figures.marks import ENCODER_SHAPES, SHAPE_CHARACTERS
 from clinometer.report.rows import ABLATION_METRIC, OWN_TEXT_METRIC, PRIOR_METRIC, Row
 from clinometer.report.verdicts import digits_of
-from clinometer.report.wording import source_words, sources_counted, too_few, without_estimate
+from clinometer.report.wording import leans, too_few, without_estimate
 from clinometer.studies.leaning.figures import (
     category_figure,
     component_figure,
@@ -18,7 +20,7 @@ from clinometer.studies.leaning.figures import (
     internal_bias_figure,
     lean_limits,
 )
-from clinometer.studies.leaning.view import LeaningView
+from clinometer.studies.leaning.view import MCAS_SCALE, LeaningView
 
 # --- MCAS, its stages, its encoders ----------------------------------------------------------------------------------
 
@@ -29,14 +31,30 @@ def categories(view: LeaningView) -> dict[str, Any]:
     figures = [(view.category_label(name), category_figure(view, name, limits)) for name in view.suite.categories]
     return {
         "concepts": [concept.name for concept in view.ranked(by=view.mcas)],
-        "source": lambda name: source_words(view.mcas[name], view.pictures.get(name, Row())),
-        "sources": sources_counted((view.mcas[name], view.pictures.get(name, Row())) for name in view.mcas),
-        "scale": wording.MCAS_SCALE,
+        "source": lambda name: source_of(view.mcas[name], view.pictures.get(name, Row())).value,
+        "sources": _sources_counted(view),
+        "scale": MCAS_SCALE,
         "figures": [entry for entry in figures if entry[1] is not None],
         "statistics": category_statistics(view),
         "stimulus": any(row.has_stimulus_interval for row in view.mcas.values()),
         "few": any(map(too_few, view.mcas.values())),
     }
+
+
+def _sources_counted(view: LeaningView) -> str:
+    """Count by which part of MCAS, pictures or text, concepts lean, and where the two cancel."""
+    known = [
+        (mcas, source_of(mcas, view.pictures.get(name, Row()))) for name, mcas in view.mcas.items() if mcas.defined
+    ]
+    counts = Counter(source for _, source in known)
+    words = {Source.PICTURES: "by their pictures", Source.TEXT: "by their text", Source.BOTH: "by both"}
+    by_part = wording.listed([f"{counts[source]} {phrase}" for source, phrase in words.items() if counts[source]])
+    leaning = wording.count(sum(leans(mcas) for mcas, _ in known), "concept leans", "concepts lean")
+    said = [f"By MCAS {leaning}{f': {by_part}' if by_part else ''}."]
+    if cancelled := counts[Source.CANCEL]:
+        concepts = wording.count(cancelled, "concept that does", "concepts that do")
+        said.append(f"For {concepts} not lean {Source.CANCEL}.")
+    return " ".join(said) if known else ""
 
 
 def category_statistics(view: LeaningView) -> dict[str, list[tuple[Row, Row]]]:

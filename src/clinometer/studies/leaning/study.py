@@ -41,6 +41,7 @@ from clinometer.studies.leaning.pair_and_axes import compare_fidelity, shape_of
 from clinometer.studies.leaning.printed import PRINTED
 from clinometer.studies.leaning.scores.measuring import pairs_counted_once
 from clinometer.studies.leaning.scores.needed import images_needed
+from clinometer.studies.leaning.view import COMPONENT_NAMES
 from clinometer.studies.study import ComparedGroups, PartStage, Pool, Scored, Study, WholeStage, suite_of
 from clinometer.suites import LeaningSuite
 
@@ -61,6 +62,7 @@ class Leaning(Study[LeaningSuite]):
     )
     groups_grow = True
     text_components = (TEXT_PART,)
+    component_names = COMPONENT_NAMES
 
     def page(self, suite: LeaningSuite) -> Page[Any]:
         """Return the page of a pair of groups, or that of axes and cells."""

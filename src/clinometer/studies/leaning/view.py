@@ -33,6 +33,25 @@ Side = tuple[str, bool]
 """A level, and whether a concept leans away from it."""
 
 
+COMPONENT_NAMES: Final = {
+    "ii": "II",
+    "itp": "ITP",
+    "ita": "ITA",
+    "tt": "TT",
+    "image_part": "image part",
+    "text_part": "text part",
+    "mcas": "MCAS",
+}
+PART_SCALE: Final = f"on a scale from {wording.MINUS}4 to 4"
+MCAS_SCALE: Final = f"on a scale from {wording.MINUS}8 to 8"
+COMPONENT_MEANINGS: Final = {
+    "ii": "drawn images against drawn images",
+    "itp": "prompts against drawn images",
+    "ita": "drawn images against words",
+    "tt": "prompts against words",
+}
+
+
 @dataclass(frozen=True)
 class Concept:
     """A target of the suite as the page names it."""
