@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from clinometer import api
 from clinometer.cli.options import MODEL_OPTIONS, LogToOption, asks, given_options, pop_given
-from clinometer.cli.tables import Console, echo, facts_table, plain_text, tell, text_table
+from clinometer.cli.tables import Console, echo, facts_table, plain_text, print_place, tell, text_table
 from clinometer.cli.trust import is_allowed, is_harmless, refuse_untrusted
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.options import Option
@@ -193,8 +193,8 @@ def print_sweep(swept: Sweep) -> None:
     for suite in swept.record.grid.values("suite"):
         for split in split_tables(swept.outcome, suite):
             place.print(plain_text(f"{split['name']}: {split['said']}"))
-    place.print(f"Table: [bold]{plain_text(swept.directory.path('table.csv'))}[/]")
-    place.print(f"Report: [bold]{plain_text(swept.directory.path('sweep.html'))}[/]")
+    print_place("Table", swept.directory.path("table.csv"))
+    print_place("Report", swept.directory.path("sweep.html"))
     tell(swept)
 
 

@@ -29,7 +29,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from clinometer.cli.tables import Console, facts_table, plain_text, tell, text_table
+from clinometer.cli.tables import Console, facts_table, plain_text, print_place, tell, text_table
 from clinometer.errors import MARK
 from clinometer.runs import Run
 from clinometer.runs.departures import recorded_departures
@@ -230,9 +230,8 @@ def print_departures(console: Console, run: Run) -> None:
 
 def print_report_place(run: Run) -> None:
     """Name the report, where there is one."""
-    if not run.directory.exists("report.html"):
-        return
-    Console(soft_wrap=True).print(f"Report: [bold]{plain_text(run.directory.path('report.html'))}[/]")
+    if run.directory.exists("report.html"):
+        print_place("Report", run.directory.path("report.html"))
 
 
 def print_suites() -> None:

@@ -129,8 +129,7 @@ def print_needs(needs: Needs) -> None:
         if not each.reason
     ]
     console.print(text_table("What it takes", columns, rows, left=columns[:1]))
-    for line in lines_of(needs):
-        console.print(plain_text(line))
+    console.print_lines(lines_of(needs))
 
 
 def lines_of(needs: Needs) -> list[str]:
@@ -163,8 +162,7 @@ def _decimal(number: float) -> str:
 def print_pages(done: Reproduction, raters: Sequence[str]) -> None:
     """Name the page of each paper, how raters get to their tasks, and the runs that failed."""
     console = Console(soft_wrap=True)
-    for line in raters:
-        console.print(plain_text(line))
+    console.print_lines(raters)
     for name, page in done.pages.items():
         console.print(f"{name}: [bold]{plain_text(page)}[/]")
     for name, reason in done.failed.items():

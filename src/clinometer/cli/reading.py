@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -137,48 +136,29 @@ MOST_COLUMNS: Final = 6
 def _found_tables(found: FolderReadings) -> dict[str, Any]:
     """Gather what was read of a folder as tables: the pictures, and the shares of the groups with their bounds."""
     tables: dict[str, Any] = {"pictures": found.table.drop(columns="sha256", errors="ignore")}
-    groups, matrix = found.question.groups, found.confusion
-    if found.opened is None:
-        tables["groups"] = [
-            {
-                "group": group,
-                "read_as": int(found.answers[k]),
-                **_as_read(found, k),
-                "recall": None if matrix is None else matrix.recall[k],
-                "recall_low": None if matrix is None else matrix.low[k],
-                "recall_high": None if matrix is None else matrix.high[k],
-                **_quoted(found, k),
-            }
-            for k, group in enumerate(groups)
+    if found.opened is not None:
+        told, names = found.opened.found, ("value", "low", "high", "q", "n", "reason")
+        tables["concepts"] = [
+            {"concept": concept} | {name: getattr(each, name) for name in names}
+            for concept, each in zip(told.concepts, told.each, strict=True)
         ]
         return tables
-    told = found.opened.found
-    tables["concepts"] = [
-        {"concept": concept, "value": each.value, "low": each.low, "high": each.high, "q": each.q, "n": each.n,
-         "reason": each.reason} for concept, each in zip(told.concepts, told.each, strict=True)
-    ]  # fmt: skip
+    matrix, quoted = found.confusion, found.quoted
+    recalls = {"recall": "recall", "recall_low": "low", "recall_high": "high"}
+    shares = {name: name.removeprefix("share_") for name in ("share", "share_low", "share_high", "bound_low",
+                                                             "bound_high")}  # fmt: skip
+    carried = {"transport": "", "labels_needed": None, "reason": ""} if quoted is None else {
+        "transport": quoted.transport.answer, "labels_needed": quoted.labels_needed, "reason": quoted.reason,
+    }  # fmt: skip
+    tables["groups"] = [
+        {"group": group, "read_as": found.answers[k]}
+        | {f"read_{'share' if name == 'value' else name}": each for name, each in vars(found.read[k]).items()}
+        | {name: None if matrix is None else getattr(matrix, own)[k] for name, own in recalls.items()}
+        | {name: getattr(quoted, own)[k] if quoted and quoted.by else None for name, own in shares.items()}
+        | carried
+        for k, group in enumerate(found.question.groups)
+    ]
     return tables
-
-
-def _as_read(found: FolderReadings, k: int) -> dict[str, Any]:
-    """Return a group's share among the pictures that are read, as read, with its interval and its bounds."""
-    own = vars(found.read[k])
-    return {f"read_{'share' if name == 'value' else name}": each if isfinite(each) else None
-            for name, each in own.items()}  # fmt: skip
-
-
-def _quoted(found: FolderReadings, k: int) -> dict[str, Any]:
-    """Return a group's share as far as it may be quoted, with its interval, its bounds over the unread, and why not."""
-    quoted = found.quoted
-    names = {"share": "share", "share_low": "low", "share_high": "high", "bound_low": "bound_low",
-             "bound_high": "bound_high"}  # fmt: skip
-    numbers = {name: None if quoted is None or not quoted.by else getattr(quoted, own)[k]
-               for name, own in names.items()}  # fmt: skip
-    more: dict[str, Any] = {"transport": "", "labels_needed": None, "reason": ""}
-    if quoted is not None:
-        needed = quoted.labels_needed if isfinite(quoted.labels_needed) else None
-        more = {"transport": quoted.transport.answer, "labels_needed": needed, "reason": quoted.reason}
-    return numbers | more
 
 
 def print_open_answers(title: str, told: Any) -> None:
@@ -208,8 +188,7 @@ def print_open_answers(title: str, told: Any) -> None:
         if not each.reason else f"{initial} against {other}: no concept association, {each.reason}."
         for (initial, other), each in told.associations.items()
     ]  # fmt: skip
-    for line in lines:
-        console.print(plain_text(line))
+    console.print_lines(lines)
 
 
 def _dependence(each: Any) -> str:
@@ -246,8 +225,7 @@ def print_readings(found: FolderReadings) -> None:
         lines.append(f"Of no group: {unread}.")
     if cannot := found.card.notes.get("cannot"):
         lines.append(f"What this reader cannot do: {cannot}.")
-    for line in filter(None, lines):
-        console.print(plain_text(line))
+    console.print_lines(filter(None, lines))
 
 
 def _table(title: str, groups: Sequence[str], columns: Mapping[str, Sequence[str]], *, of: str = "group") -> Table:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from clinometer import api
 from clinometer._csv import csv_text
-from clinometer.cli.tables import Console, check_place, plain_text, tell, text_table, write_table
+from clinometer.cli.tables import Console, check_place, plain_text, print_place, tell, text_table, write_table
 from clinometer.exports.paper_tables import models_of
 from clinometer.gates.telling import columns_of, explanations, gate_in_words, rule_in_words, way_on
 from clinometer.pipeline.comparison_page import (
@@ -55,12 +55,6 @@ def print_comparisons(comparisons: Sequence[Comparison]) -> None:
         console.print(plain_text(pairing_in_words(comparison)))
 
 
-def print_place(out: str | None) -> None:
-    """Name the page, or say how to have one."""
-    place = "none, as no --out was given" if out is None else f"[bold]{plain_text(out.rstrip('/'))}/comparison.html[/]"
-    Console(soft_wrap=True).print(f"Report: {place}")
-
-
 NAMES = ("category", "concept", "group", "setting")
 
 
@@ -71,15 +65,15 @@ def print_paper_tables(run: Run, paper: str, models: Sequence[str], out: Path | 
     console, labels = Console(), models_of(paper)
     for (name, column), column_cells in cells.groupby(["table", "column"], sort=False):
         console.print(column_table(f"{name}: {column}", column_cells, labels))
-    for line in remarks(run, cells, labels):
-        console.print(plain_text(line))
-    tell("tables", of="report", tables={f"paper {paper}": cells}, remarks=list(remarks(run, cells, labels)))
+    lines = list(remarks(run, cells, labels))
+    console.print_lines(lines)
+    tell("tables", of="report", tables={f"paper {paper}": cells}, remarks=lines)
     if out is not None:
         write_table(cells, out)
         return
     name = f"paper-{paper}.csv"
     run.ledger.write_bytes(name, csv_text(cells).encode("utf-8", "backslashreplace"))
-    Console(soft_wrap=True).print(f"Table: [bold]{plain_text(run.directory.path(name))}[/]")
+    print_place("Table", run.directory.path(name))
 
 
 def column_table(title: str, column_cells: pd.DataFrame, labels: dict[str, str]) -> Table:
@@ -163,5 +157,4 @@ def print_plan(plan: Plan, images: int | None = None) -> None:
     (title, columns, rows), lines = plan_in_words(plan, images)
     console = Console()
     console.print(text_table(title, columns, rows, left=(columns[0],)))
-    for line in lines:
-        console.print(plain_text(line))
+    console.print_lines(lines)

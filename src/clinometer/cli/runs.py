@@ -12,10 +12,9 @@ from clinometer import api
 from clinometer._messages import printable
 from clinometer.cli.options import LogToOption, asks, pop_given, refuse_without
 from clinometer.cli.tables import (
-    Console,
     check_place,
     echo,
-    plain_text,
+    print_place,
     require_other_place,
     tell,
     write_file,
@@ -144,12 +143,16 @@ def verify(
 def compare(runs: list[str], *, out: str | None = None, log_to: LogToOption = None) -> None:
     """Compare runs with the first: which leans more, and by how much."""
     from clinometer.cli.console import send_to
-    from clinometer.cli.results import print_comparisons, print_place
+    from clinometer.cli.results import print_comparisons
 
     compared = api.compare(*runs, out=out)
     print_comparisons(compared)
-    print_place(out)
-    tell(compared, report=None if out is None else f"{out.rstrip('/')}/comparison.html")
+    page = None if out is None else f"{out.rstrip('/')}/comparison.html"
+    if page is None:
+        echo("Report: none, as no --out was given")
+    else:
+        print_place("Report", page)
+    tell(compared, report=page)
     send_to(log_to, compared)
 
 
@@ -279,7 +282,7 @@ def card(runs: list[str], *, out: str | None = None, **asked: Any) -> None:
     if out is None:
         echo(text, nl=False)
     else:
-        Console(soft_wrap=True).print(f"Card: [bold]{plain_text(out)}[/]")
+        print_place("Card", out)
     tell("files", of="card", place=out, files=[] if out is None else [out], text=text if out is None else None)
 
 
@@ -309,7 +312,7 @@ def export(
                 "Two pages for a board: board.html. Print it from a browser; with Chromium or "
                 "clinometer[pdf] there is a board.pdf."
             )
-    Console(soft_wrap=True).print(f"Export: [bold]{plain_text(out)}[/]")
+    print_place("Export", out)
     tell("files", of="export", place=out, files=names)
 
 

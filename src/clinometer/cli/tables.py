@@ -85,6 +85,16 @@ class Console(rich.console.Console):
             else:
                 super().print(each, **options)
 
+    def print_lines(self, lines: Iterable[str]) -> None:
+        """Print lines of plain text."""
+        for line in lines:
+            self.print(plain_text(line))
+
+
+def print_place(what: str, place: str | Path) -> None:
+    """Print where something was written, unbroken however long it is."""
+    Console(soft_wrap=True).print(f"{what}: [bold]{plain_text(str(place))}[/]")
+
 
 def text_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[str] | None = None
@@ -312,7 +322,7 @@ def write_table(table: pd.DataFrame, out: Path | None, mapping: Mapping[str, Any
             _write_whole(out, partial(WRITERS[out.suffix.lower()], table))
     except OSError as error:
         raise RunStorageError(f"{out}: cannot be written: {error.strerror or error}; give another --out") from error
-    Console(soft_wrap=True).print(f"Table: [bold]{plain_text(str(out))}[/]")
+    print_place("Table", out)
 
 
 def plain_text(text: str) -> str:
