@@ -263,9 +263,9 @@ def mitigate(
         model, target=shares, words=dict(_split_pairs("word", words or ())), reference=reference, options=options,
         say=lambda line: console.print(plain_text(line)), **asked,
     )  # fmt: skip
-    console.print(f"Written: [bold]{plain_text(str(made.directory))}[/], with what was done in README.md")
+    console.print(f"Written: [bold]{plain_text(str(made.directory))}[/]; README.md says what was done")
     further = ["--reference", reference] if reference else []
-    measured = f"Measure it: clinometer audit {' '.join([*made.options, *further])}"
+    measured = f"To measure it: clinometer audit {' '.join([*made.options, *further])}"
     console.print(plain_text(measured))
     files = sorted(str(path) for path in made.directory.rglob("*") if path.is_file())
     tell("files", of="mitigate", place=str(made.directory), files=files, remarks=[measured])

@@ -311,7 +311,7 @@ def print_model(spec: str, **options: Any) -> None:
     console.print(facts_table(described.card.name, known))
     settings = described.card.settings.items()
     rows = [(name, value if isinstance(value, str) else json.dumps(value, default=str)) for name, value in settings]
-    console.print(text_table("Settings, where nothing else is asked for", ("setting", "as it is"), rows))
+    console.print(text_table("Default settings", ("setting", "value"), rows))
     tables = {described.card.name: [known], "settings": [dict(described.card.settings)]}
     tell("tables", of="models", tables=tables)
 
@@ -323,7 +323,7 @@ def _describe(described: Description) -> Iterator[tuple[str, str]]:
     yield "family", card.family
     yield "revision", card.revision or "none: it is not from the hub"
     yield "weights", f"sha256 {card.weights_sha256}" if card.weights_sha256 else "none of its own"
-    yield "licence", described.licence or "not said where it lies; look at its page"
+    yield "licence", described.licence or "not stated with the model; see its page"
     for key, value in card.notes.items():
         yield key, f"{value:,}" if isinstance(value, int) else str(value)
     if able is None and card.kind == "reader":
@@ -337,8 +337,8 @@ def _describe(described: Description) -> Iterator[tuple[str, str]]:
     yield "draws from a prompt", _YES_NO[True]
     yield "edits images", _YES_NO[able.edit]
     yield "classifies images", _YES_NO[able.classify]
-    yield "text encoders", ", ".join(able.text_encoders) or "none to be seen"
-    yield "own text", ", ".join(able.own_text) or "none that is read"
+    yield "text encoders", ", ".join(able.text_encoders) or "none found"
+    yield "own text", ", ".join(able.own_text) or "none that can be read"
     yield "prior", _YES_NO[able.prior]
     yield from able.takes.items()
 

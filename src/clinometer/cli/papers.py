@@ -138,17 +138,17 @@ def lines_of(needs: Needs) -> list[str]:
         needs.total(name) for name in ("missing", "evaluations", "seconds", "bytes", "cost")
     )
     hours = f"about {_decimal(seconds / 3600)} hours of drawing" if isfinite(seconds) else (
-        "how long is not known before one picture is timed, without --dry-run"
+        "drawing time unknown until one picture is timed, without --dry-run"
     )  # fmt: skip
     disk = f", {_decimal(size / 1e9)} GB" if isfinite(size) else ""
     told = f"{_whole(evaluations)} evaluations of the network" if isfinite(evaluations) else (
-        "evaluations that nobody can count, as a model names no steps"
+        "an unknown number of evaluations, as a model names no steps"
     )  # fmt: skip
     paid = f" They cost {cost:,.2f}." if cost else ""
-    lines = [f"{_whole(images)} images to draw, {told}, {hours}{disk}.{paid} Encoding and scoring come on top."]
-    lines += [f"To be brought: {line}" for line in needs.brought]
+    lines = [f"{_whole(images)} images to draw, {told}, {hours}{disk}.{paid} Encoding and scoring are extra."]
+    lines += [f"You need to provide: {line}" for line in needs.brought]
     lost = [f"{each.run.name} of {each.run.model} ({each.reason})" for each in needs.runs if each.reason]
-    return [*lines, *([f"Cannot be done, the others can: {first_and_more(lost, 5)}"] if lost else [])]
+    return [*lines, *([f"Not possible, unlike the others: {first_and_more(lost, 5)}"] if lost else [])]
 
 
 def _whole(number: float) -> str:

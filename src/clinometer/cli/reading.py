@@ -172,9 +172,9 @@ def print_open_answers(title: str, told: Any) -> None:
     if len(found.answers) > len(shown):
         columns[f"{len(found.answers) - len(shown)} more"] = list(map(str, found.counts[:, len(shown) :].sum(axis=1)))
     columns["no answer"] = list(map(str, told.unread))
-    columns["tells, nats"] = [_dependence(each) for each in found.each]
+    columns["dependence, nats"] = [_dependence(each) for each in found.each]
     columns["q"] = ["–" if each.reason else bare_probability(each.q) for each in found.each]
-    console.print(_table("What is said, by concept", found.concepts, columns, of="concept"))
+    console.print(_table("Answers by concept", found.concepts, columns, of="concept"))
     overall = found.overall
     lines = [
         f"No number: {overall.reason}." if overall.reason
@@ -222,9 +222,9 @@ def print_readings(found: FolderReadings) -> None:
         console.print(_table(f"The other {unknown:,}" if matrix else f"{unknown:,} pictures", groups, columns))
     lines = [_what_it_rests_on(found)]
     if unread := unread_in_words(found.table):
-        lines.append(f"Of no group: {unread}.")
+        lines.append(f"Without a group: {unread}.")
     if cannot := found.card.notes.get("cannot"):
-        lines.append(f"What this reader cannot do: {cannot}.")
+        lines.append(f"Limits of this reader: {cannot}.")
     console.print_lines(filter(None, lines))
 
 
@@ -246,8 +246,8 @@ def _what_it_rests_on(found: FolderReadings) -> str:
     """Return what the shares assume, or why they are not corrected."""
     if found.confusion is None:
         return (
-            "Shares are the reader's word, by chance as in brackets (95 %). How often it errs is unknown: give --truth "
-            "with the groups of some pictures, and shares are corrected."
+            "Shares are as the reader answers, in brackets with their 95 % intervals. How often it errs is unknown: "
+            "give --truth with the groups of some pictures to correct them."
         )
     quoted = found.quoted
     if quoted is None:
@@ -256,7 +256,7 @@ def _what_it_rests_on(found: FolderReadings) -> str:
         return "Shares of all pictures, by the given groups of some and the reader's answers to all; brackets: 95 %."
     if not quoted.by:
         return (
-            f"No corrected share: {quoted.reason}. The share of the read is the reader's word, and may be far off. "
+            f"No corrected share: {quoted.reason}. The share of the read is as the reader answers, and may be far off. "
             f"Label {quoted.labels_needed:,.0f} of these pictures, drawn at random, and give them as --truth with "
             "--same-pictures."
         )

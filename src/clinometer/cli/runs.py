@@ -120,14 +120,14 @@ def verify(
     else:
         echo(f"{run}: {verified - len(unknown)} files are as they were written.")
     if unknown:
-        echo(f"Nothing tells of {', '.join(unknown)}: run.json does not list it.")
+        echo(f"Not listed in run.json: {', '.join(unknown)}.")
     if evidence is not None:
         echo(f"It is the run of {evidence}, and what that says follows from it.")
     reviewed = None if registration is None else api.review_registration(opened, registration, evidence=evidence)
     if reviewed is not None:
         echo("\n".join(reviewed.lines()))
     if recompute:
-        echo("Its numbers are those that follow from its vectors.")
+        echo("Its numbers follow from its vectors.")
     if left := unfinished(opened):
         echo(f"The run is not finished: {left}.")
     tell(

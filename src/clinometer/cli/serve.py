@@ -202,7 +202,7 @@ def import_(
             write_report(opened)
     echo(f"{run}: {counts.ratings} ratings of {counts.items} items by {counts.raters} raters.")
     if counts.missing:
-        echo(f"{counts.missing} answers are missing in the file (nan, None or N/A), and are none here.")
+        echo(f"{counts.missing} answers are missing in the file (nan, None or N/A) and do not count.")
     if opened.is_scored:
         print_report_place(opened)
     else:
@@ -355,7 +355,7 @@ def remove(
         whom = "simulated raters of " if simulated else f"rater {rater} of " if rater else ""
         echo(f"{whom}task {task} ({printable(title)}): {raters} raters, {answers} answers")
         for run in runs:
-            echo(f"  and what of it is in {run}")
+            echo(f"  and its answers in {run}")
         if not yes and not typer.confirm("Remove this for good?", err=True):
             raise RatingsError.refused("nothing was removed; give --yes to remove without being asked")
         removed = remove_answers(engine, task, rater=rater, simulated=simulated)
@@ -381,11 +381,11 @@ def repair(database: DatabaseOption = "") -> None:
 
     found = _locate_database(database)
     copy = repair_database(found)
-    echo(f"A copy of what was there: {copy}")
+    echo(f"A copy of the damaged database: {copy}")
     with ratings_database(found) as engine, reading(engine) as session:
         listed = listed_tasks(session)
     answers = sum(each.answers for each in listed)
-    echo(f"What is there now: {len(listed)} tasks, {answers} answers of people.")
+    echo(f"It now holds {len(listed)} tasks and {answers} answers of people.")
     tell(
         "tables", of="ratings repair", tables={"kept": [{"copy": str(copy), "tasks": len(listed), "answers": answers}]}
     )
