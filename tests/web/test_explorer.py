@@ -221,7 +221,7 @@ def test_a_picture_has_its_own_page_with_the_same_noise_of_others(browser, sampl
 
 def test_a_long_reading_shows_how_far_it_is(runs, tmp_path):
     browser = client(runs, cache=tmp_path)
-    browser.app.state.shelf._patience = 0.0
+    browser.app.state.shelf.jobs.patience = 0.0
     first = ids(browser)["step-900"]
     waiting = browser.get("/explore", params={"run": first})
     assert waiting.status_code in (200, 202)

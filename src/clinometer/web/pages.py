@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata, resources
 from typing import Annotated, Any
@@ -28,6 +31,67 @@ class Building(Exception):  # noqa: N818 - it is no error
     def __init__(self, share: float, title: str, why: str) -> None:
         super().__init__(f"{share:.0%}")
         self.share, self.title, self.why = share, title, why
+
+
+@dataclass
+class _Job:
+    thread: threading.Thread = field(default_factory=threading.Thread)
+    share: float = 0.0
+    result: Any = None
+    error: Exception | None = None
+
+
+class BackgroundJobs:
+    """Work that may take longer than a page should, each piece in a thread of its own.
+
+    Attributes
+    ----------
+    title, why : what a page says of it in the meantime: see :class:`Building`.
+    patience : seconds that a page waits for it.
+    kept : how many results are kept.
+    """
+
+    def __init__(self, title: str, why: str, *, patience: float, kept: int = 0) -> None:
+        self.title, self.why, self.patience, self.kept = title, why, patience, kept
+        self._lock = threading.Lock()
+        self._jobs: dict[Any, _Job] = {}
+
+    def result(self, key: Any, work: Callable[[Callable[[float], None]], Any]) -> Any:
+        """Return the result of some work, which is begun unless it is under way or done, or raise what it raised.
+
+        ``work`` : called with a function that takes the share that is done.
+
+        Raises
+        ------
+        Building
+            It takes longer than a page should.
+        """
+        with self._lock:
+            job = self._jobs.pop(key, None)
+            if job is None:
+                job = _Job()
+                job.thread = threading.Thread(target=self._run, args=(job, work), daemon=True)
+                job.thread.start()
+            self._jobs[key] = job
+            done = [each for each, other in self._jobs.items() if not other.thread.is_alive()]
+            for oldest in done[: -self.kept] if self.kept else ():
+                del self._jobs[oldest]
+        job.thread.join(self.patience)
+        if job.thread.is_alive():
+            raise Building(job.share, self.title, self.why)
+        if job.error is not None or not self.kept:
+            with self._lock:
+                self._jobs.pop(key, None)
+        if job.error is not None:
+            raise job.error
+        return job.result
+
+    @staticmethod
+    def _run(job: _Job, work: Callable[[Callable[[float], None]], Any]) -> None:
+        try:
+            job.result = work(lambda share: setattr(job, "share", share))
+        except Exception as error:  # for whoever asks for the result
+            job.error = error
 
 
 @cache

@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
 from typing import Annotated, Any, Final, Literal
@@ -32,7 +32,7 @@ from clinometer.runs import Directory
 from clinometer.runs.browse import found_below, planned_count, stamp_of
 from clinometer.runs.several import Comparison
 from clinometer.studies import component_names, study_of
-from clinometer.web.pages import Building, Identifier, is_partial, render
+from clinometer.web.pages import BackgroundJobs, Identifier, is_partial, render
 
 router = APIRouter()
 
@@ -418,23 +418,13 @@ def compare(
     return HTMLResponse(page.encode("utf-8", "replace"), headers={"Content-Security-Policy": own})
 
 
-@dataclass
-class _Work:
-    """A page of a comparison that is being made, or is there."""
-
-    thread: threading.Thread = field(default_factory=threading.Thread)
-    done: int = 0
-    page: str = ""
-    error: Exception | None = None
-
-
 class Comparing:
     """Makes pages of comparisons, one at a time beside the server's other work, and keeps the last ones."""
 
-    def __init__(self, *, patience: float = 2.0, most: int = 8) -> None:
-        self._patience, self._most = patience, most
-        self._lock, self._turn = threading.Lock(), threading.Lock()
-        self._works: dict[tuple[Any, ...], _Work] = {}
+    def __init__(self, *, patience: float = 2.0) -> None:
+        why = "Every difference is tested again, which takes a while."
+        self._jobs = BackgroundJobs("Comparing the runs", why, patience=patience, kept=8)
+        self._turn = threading.Lock()
 
     def page(self, runs: Sequence[api.Run], stamps: Sequence[str]) -> str:
         """Return the page of some runs, each against the first, as they are while their files have these stamps.
@@ -446,34 +436,13 @@ class Comparing:
         ClinometerError
             The runs cannot be compared.
         """
-        key = (*(run.url for run in runs), *stamps)
-        with self._lock:
-            work = self._works.pop(key, None)
-            if work is None:
-                work = _Work()
-                work.thread = threading.Thread(target=self._make, args=(work, runs), daemon=True)
-                work.thread.start()
-            self._works[key] = work
-            for oldest in [key for key, kept in self._works.items() if not kept.thread.is_alive()][: -self._most]:
-                del self._works[oldest]
-        work.thread.join(self._patience)
-        if work.thread.is_alive():
-            raise Building(
-                work.done / len(runs), "Comparing the runs", "Every difference is tested again, which takes a while."
-            )
-        if work.error is not None:
-            with self._lock:
-                self._works.pop(key, None)
-            raise work.error
-        return work.page
 
-    def _make(self, work: _Work, runs: Sequence[api.Run]) -> None:
-        try:
+        def make(progress: Callable[[float], None]) -> str:
             with self._turn:
                 compared: list[Comparison] = []
-                for run in runs[1:]:
+                for done, run in enumerate(runs[1:], 1):
                     compared += api.compare(runs[0], run)
-                    work.done += 1
-                work.page = comparison_html(compared)
-        except Exception as error:  # whoever asks is told
-            work.error = error
+                    progress(done / len(runs))
+                return comparison_html(compared)
+
+        return str(self._jobs.result((*(run.url for run in runs), *stamps), make))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from clinometer.errors import RunStorageError
 from clinometer.models.weights import file_hash
 from clinometer.runs.browse import Piece, Reader, part_numbers, piece_of
 from clinometer.studies import study_of
-from clinometer.web.pages import Building
+from clinometer.web.pages import BackgroundJobs
 from clinometer.web.runs_index import RunEntry
 
 VERSION: Final = 3
@@ -63,24 +62,14 @@ LONGEST: Final = 400
 """Characters of a reader's words that are kept."""
 
 
-@dataclass
-class _Build:
-    """An index that is being made."""
-
-    thread: threading.Thread
-    share: float = 0.0
-    error: Exception | None = None
-
-
 class RunIndices:
     """The indices of runs, in a folder."""
 
     def __init__(self, folder: Path, *, patience: float = 2.0) -> None:
         self._folder = folder
-        self._patience = patience
-        self._lock = threading.Lock()
-        self._builds: dict[Path, _Build] = {}
         self._whole: dict[Path, tuple[int, int, int]] = {}
+        why = "A run is read once, part by part, before its pictures are shown."
+        self.jobs = BackgroundJobs("Reading the run", why, patience=patience)
 
     def path(self, entry: RunEntry) -> Path:
         """Return the index of a run as it is now.
@@ -93,22 +82,8 @@ class RunIndices:
             The run cannot be read.
         """
         place = self._place(entry)
-        if self._is_whole(place):
-            return place
-        with self._lock:
-            if place not in self._builds:
-                thread = threading.Thread(target=lambda: self._make(entry, place), daemon=True)
-                self._builds[place] = _Build(thread)
-                thread.start()
-            build = self._builds[place]
-        build.thread.join(self._patience)
-        if build.thread.is_alive():
-            raise Building(
-                build.share, "Reading the run", "A run is read once, part by part, before its pictures are shown."
-            )
-        self._builds.pop(place, None)
-        if build.error is not None:
-            raise build.error
+        if not self._is_whole(place):
+            self.jobs.result(place, lambda progress: self._make(entry, place, progress))
         return place
 
     def has(self, entry: RunEntry) -> bool:
@@ -132,21 +107,16 @@ class RunIndices:
         digest = hashlib.sha256(f"{VERSION} {entry.stamp}".encode()).hexdigest()[:16]
         return self._folder / f"{entry.listed.id}-{digest}.sqlite"
 
-    def _make(self, entry: RunEntry, place: Path) -> None:
-        build = self._builds[place]
+    def _make(self, entry: RunEntry, place: Path, progress: Callable[[float], None]) -> None:
+        assert entry.run is not None
         try:
-            assert entry.run is not None
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            make_index(entry.run, place, lambda share: setattr(build, "share", share))
+            make_index(entry.run, place, progress)
             _checksum_file(place).write_text(file_hash(place), encoding="ascii")
         except (OSError, sqlite3.Error) as error:
-            build.error = RunStorageError(
+            raise RunStorageError(
                 f"{self._folder}: no index of a run can be written there: {error}; fix that, or give another --cache"
-            )
-            return
-        except Exception as error:  # told to whoever asked for the page
-            build.error = error
-            return
+            ) from error
         for old in self._folder.glob(f"{entry.listed.id}-*.sqlite*"):
             if old not in (place, _checksum_file(place)):
                 old.unlink(missing_ok=True)
