@@ -13,7 +13,7 @@ import scipy
 
 from benchmarks.protocol_simulations import DIM, embedded
 from benchmarks.rates import Experiment, Found
-from clinometer.studies.leaning.scores import Design, EncoderEmbeddings, TargetDesign
+from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.ablation import LeftOutWord, ablation_rows
 from clinometer.studies.leaning.scores.components import image_part_direction
 

@@ -21,7 +21,7 @@ from time import process_time
 import numpy as np
 
 from clinometer._scratch import Scratch, VectorFile
-from clinometer.studies.leaning.scores import Design, EncoderEmbeddings, TargetDesign, mcas_study
+from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign, mcas_study
 
 DIM, PROMPTS, PER_PROMPT, WORDS = 768, 16, 10, 8
 GROUPS = ("man", "woman")

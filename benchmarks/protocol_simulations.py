@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.rates import Experiment, Found
 from clinometer.metrics.verdict import LEANING
 from clinometer.studies.counts.scores import Counts, excess_rows, slope_rows
-from clinometer.studies.leaning.scores import Design, EncoderEmbeddings, TargetDesign
+from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.components import image_part_direction, wording_rows
 
 DIM, LEVEL = 24, 0.05

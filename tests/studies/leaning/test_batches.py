@@ -8,9 +8,8 @@ import pytest
 from benchmarks.dependence_simulations import in_batches, independent, saved_again
 from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.records import BATCHES_KNOWN
-from clinometer.studies.leaning import mcas_study
+from clinometer.studies.leaning import crossed_study, mcas_study
 from clinometer.studies.leaning.compare import compare_leanings
-from clinometer.studies.leaning.scores import crossed_study
 from clinometer.studies.leaning.scores.shares import BY_ORDER
 from tests.raising import raises
 from tests.studies.leaning.crossed import THREE, crossed_design, crossed_embeddings

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from clinometer.metrics.verdict import REPEATS, without_bounds
-from clinometer.studies.leaning import mcas_study
+from clinometer.studies.leaning import crossed_study, mcas_study
 from clinometer.studies.leaning.compare import compare_leanings
-from clinometer.studies.leaning.scores import crossed_study
 from clinometer.studies.leaning.scores.measuring import counted_once
 from clinometer.studies.t2iat import t2iat_study
 from tests.studies.leaning.crossed import THREE, crossed_design, crossed_embeddings

@@ -12,7 +12,8 @@ import pytest
 from clinometer._scratch import Scratch, VectorFile
 from clinometer.errors import Code, RunStorageError
 from clinometer.stats.blocks import Blocks, mapped, sizes_of
-from clinometer.studies.leaning.scores import cosines, mcas_study, measuring
+from clinometer.studies.leaning import mcas_study
+from clinometer.studies.leaning.scores import cosines, measuring
 from tests.raising import raises
 from tests.studies.leaning.studies import design, embeddings
 

@@ -138,7 +138,7 @@ def lazy_embeddings(
             group_parts[part] = None
         if concept in target_parts:
             target_parts[concept][part] = None
-    parts, copies = {name: tuple(of) for name, of in target_parts.items()}, drawn_counts(run, suite, repeats)
+    parts, copies = {name: tuple(numbers) for name, numbers in target_parts.items()}, drawn_counts(run, suite, repeats)
     batches = drawn_batches(run, suite, repeats)
 
     def embeddings(encoder: str) -> EncoderEmbeddings:
@@ -227,14 +227,14 @@ def names_of_copies(run: Run, suite: LeaningSuite, embeddings: EncoderEmbeddings
             names[concept].append(files[key] or key)
     rows = []
     for (category, target), clusters in zip(suite.categorised_targets(), embeddings.joined, strict=True):
-        own = names[target.name]
-        words = [" = ".join(own[at] for at in cluster[:NAMED_AT_MOST]) for cluster in clusters[:NAMED_AT_MOST]]
+        pictures = names[target.name]
+        words = [" = ".join(pictures[at] for at in cluster[:NAMED_AT_MOST]) for cluster in clusters[:NAMED_AT_MOST]]
         again = sum(map(len, clusters)) - len(clusters)
         if words:
             rows.append(Score(
                 metric="pictures", component="copies", concept=target.name, category=category, encoder="",
-                value=embeddings.saved_again, n_target=len(own) - again, n_repeated=again, setting=", ".join(words),
-                reason="a threshold: nothing is estimated",
+                value=embeddings.saved_again, n_target=len(pictures) - again, n_repeated=again,
+                setting=", ".join(words), reason="a threshold: nothing is estimated",
             ))  # fmt: skip
     return rows
 
@@ -254,9 +254,9 @@ def drawn_batches(
         if concept in labels and status == "ok" and key not in without and (keep is None or seed in keep):
             labels[concept].append(batch or "")
     named = [[label for label in of_target if label] for of_target in labels.values()]
-    if any(len(set(own)) < len(own) for own in named):
+    if any(len(set(known)) < len(known) for known in named):
         alone = [[label or f"\0{i}" for i, label in enumerate(of_target)] for of_target in labels.values()]
-        return tuple(np.unique(own, return_inverse=True)[1] if own else np.zeros(0, int) for own in alone)
+        return tuple(np.unique(x, return_inverse=True)[1] if x else np.zeros(0, int) for x in alone)
     if run.record["origin"] == "generated" and not any(named):
         return tuple(np.arange(len(of_target)) for of_target in labels.values())
     return None
@@ -347,7 +347,7 @@ def traced_embeddings(
     any of these encoders.
     """
     names, steps = {embeddings.encoder: embeddings for embeddings in seen}, run.traces.record.get("steps")
-    kept = {name: own for name, own in names.items() if steps and not run.traces.missing([name])}
+    kept = {name: whole for name, whole in names.items() if steps and not run.traces.missing([name])}
     if not kept or not steps:
         return [], {}
     ids = set(run.traces.at(next(iter(kept)), steps[0]))
@@ -356,14 +356,14 @@ def traced_embeddings(
     else:
         ids &= {key for key, seed in run.plan.rows("id", "seed") if seed in keep}
 
-    def of(read: Callable[[str], Mapping[str, np.ndarray]]) -> list[EncoderEmbeddings]:
+    def embeddings_by(read: Callable[[str], Mapping[str, np.ndarray]]) -> list[EncoderEmbeddings]:
         embeddings = []
-        for name, own in kept.items():
+        for name, whole in kept.items():
             vectors = {key: vector for key, vector in read(name).items() if key in ids}
             targets, groups = stacked_images(run.plan, suite, vectors)
             embeddings.append(
                 replace(
-                    own,
+                    whole,
                     target_images=targets,
                     group_images=groups,
                     target_copies=None,
@@ -374,9 +374,9 @@ def traced_embeddings(
         return embeddings
 
     at_steps: dict[int, Callable[[], list[EncoderEmbeddings]]] = {
-        step: partial(of, partial(run.traces.at, step=step)) for step in steps
+        step: partial(embeddings_by, partial(run.traces.at, step=step)) for step in steps
     }
-    return of(run.embeddings), at_steps
+    return embeddings_by(run.embeddings), at_steps
 
 
 def stacked_images(
@@ -456,14 +456,14 @@ def embeddings_of_ablations(
     keep = set(run.plan.column("seed").to_pylist()) - gone  # a noise is of one prompt
     whole, without = [], []
     for name in run.encoder_cards:
-        own, other = (encoder_embeddings(run, each, name, keep) for each in (suite, words))
+        with_word, without_word = (encoder_embeddings(run, each, name, keep) for each in (suite, words))
         chosen = [place[concept] for concept in concepts]
-        batches, texts = own.target_batches, own.target_texts
+        batches, texts = with_word.target_batches, with_word.target_texts
         whole.append(replace(
-            own, target_images=[own.target_images[at] for at in chosen],
+            with_word, target_images=[with_word.target_images[at] for at in chosen],
             target_texts=None if texts is None else texts[chosen],
-            target_batches=None if batches is None else tuple(batches[at] for at in chosen), unfit=other.unfit,
+            target_batches=None if batches is None else tuple(batches[at] for at in chosen), unfit=without_word.unfit,
         ))  # fmt: skip
-        without.append(other)
+        without.append(without_word)
     counts = Counter(concept for concept, _ in lost)
     return whole, without, [counts[concept] for concept in concepts]

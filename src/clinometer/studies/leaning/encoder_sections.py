@@ -24,8 +24,8 @@ RATES: Final = ("sensitivity", "specificity", "informedness")
 
 def reader(view: LeaningView) -> dict[str, Any] | None:
     """Gather how the encoders read, and what that makes of shares; None where the run holds no such rows."""
-    found = view.scores.select("reader", "informedness", encoder="*")
-    names = list(dict.fromkeys(row.encoder for row in found))
+    rows = view.scores.select("reader", "informedness", encoder="*")
+    names = list(dict.fromkeys(row.encoder for row in rows))
     if not names:
         return None
     encoders = names[1:] if len(names) == 2 else names  # with one encoder the average is that encoder
@@ -49,15 +49,15 @@ def reader(view: LeaningView) -> dict[str, Any] | None:
 
 def errors_by_cosines(view: View, encoders: Sequence[str]) -> list[tuple[str, Figure]]:
     """Name the reader ``clip`` with each encoder, and draw what it reads each group's images as."""
-    found = []
+    figures = []
     for number, encoder in enumerate(encoders):
         name = f"{BY_COSINES}{view.encoder_label(encoder)}"
         figure = confusion_figure(
             view, name, view.scores.select("reader", "confusion", encoder=encoder), f"errors-clip{number}"
         )
         if figure is not None:
-            found.append((name, figure))
-    return found
+            figures.append((name, figure))
+    return figures
 
 
 def sensitivity(view: LeaningView) -> dict[str, Any] | None:

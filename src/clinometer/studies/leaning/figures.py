@@ -248,11 +248,11 @@ def encoder_figure(view: LeaningView) -> Figure | None:
     with canvas(440, 60 + (ROW_HEIGHT - 2) * len(concepts)) as figure:
         axes = place(figure, 156, 48, 14, 12)
         for y, concept in enumerate(concepts):
-            own = [by_concept.get(concept.name) for by_concept in by_encoder.values()]
-            values = [row.value for row in own if row is not None and isfinite(row.value)]
+            concept_rows = [by_concept.get(concept.name) for by_concept in by_encoder.values()]
+            values = [row.value for row in concept_rows if row is not None and isfinite(row.value)]
             if values:
                 axes.plot([min(values), max(values)], [y, y], color=Ink.GRID, linewidth=2)
-            for order, row in enumerate(own):
+            for order, row in enumerate(concept_rows):
                 if row is not None and row.defined:
                     shape = ENCODER_SHAPES[order % len(ENCODER_SHAPES)]
                     draw_mark(axes, row.value, y, Mark(shape, Ink.ACCENT, filled=order < len(ENCODER_SHAPES)), size=5)

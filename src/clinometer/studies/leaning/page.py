@@ -213,8 +213,8 @@ def _pair_on_first_screen(view: LeaningView) -> dict[str, Any]:
 
 def _pair_summary(view: LeaningView) -> Summary:
     """Summarise the verdicts, and what else was found or is to be wary of, a line each."""
-    found = (*onsets_in_words(view), *ablation_in_words(view), *filter(None, [language_caution(view)]))
-    return replace(verdicts_along(view, "").summary(), found=found)
+    sentences = (*onsets_in_words(view), *ablation_in_words(view), *filter(None, [language_caution(view)]))
+    return replace(verdicts_along(view, "").summary(), found=sentences)
 
 
 def verdict_lists(view: LeaningView) -> dict[str, Any]:
@@ -337,12 +337,13 @@ class LeaningPage(Page[LeaningView]):
         if kinds <= {"unmeasured"}:
             rows = [row for name in view.concepts for axis in view.axes if (row := view.axis_row(axis, name))]
             return nothing_judged("concept", view.model, rows)
-        asked = f"asked for {wording.count(len(view.concepts), 'concept')} without naming a group"
+        question = f"asked for {wording.count(len(view.concepts), 'concept')} without naming a group"
         if view.is_pair:
-            return leanings_in_words(verdicts_along(view, "").counts(), asked, view.model, view.labels_of(view.group_a))
+            counts = verdicts_along(view, "").counts()
+            return leanings_in_words(counts, question, view.model, (view.label_a, view.label_b))
         if kinds == {"few"}:
-            return f"{nothing_told({'few': 1})} whether {view.model} leans, {asked}."
-        return f"{wording.capitalised(asked)}, {view.model} {_axes_finding(view)}."
+            return f"{nothing_told({'few': 1})} whether {view.model} leans, {question}."
+        return f"{wording.capitalised(question)}, {view.model} {_axes_finding(view)}."
 
     def strongest(self, view: LeaningView) -> str:
         """Name the concept that leans most, with its intervals."""

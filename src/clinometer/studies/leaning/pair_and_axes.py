@@ -49,15 +49,20 @@ from clinometer.studies.leaning.embeddings import (
     with_missing,
 )
 from clinometer.studies.leaning.page import AXES_PAGE, PAGE
-from clinometer.studies.leaning.scores import MeasuredTarget, measurer_of
 from clinometer.studies.leaning.scores.ablation import LeftOutWord, ablation_rows
 from clinometer.studies.leaning.scores.components import image_part_direction, wording_rows
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TwoRuns
 from clinometer.studies.leaning.scores.differences import compare_intersections
 from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld
-from clinometer.studies.leaning.scores.measuring import CountedPictures, pairs_counted_once, pictures_that_count
+from clinometer.studies.leaning.scores.measuring import (
+    CountedPictures,
+    MeasuredTarget,
+    pairs_counted_once,
+    pictures_that_count,
+)
 from clinometer.studies.leaning.scores.mitigated import mitigation_rows
 from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
+from clinometer.studies.leaning.scores.study_rows import measurer_of
 from clinometer.studies.leaning.scores.tracing import HALF, ONSET, compare_traces, trace_rows
 from clinometer.studies.leaning.side_by_side import AXES_COMPARED, PAIR_COMPARED
 from clinometer.studies.study import (
@@ -93,19 +98,19 @@ class Measuring(RunWork):
     Attributes
     ----------
     sizes : how many images each target has.
-    found : which of them count, and how often each was drawn.
+    counted : which of them count, and how often each was drawn.
     """
 
     encoders: tuple[str, ...]
     sizes: tuple[int, ...]
-    found: CountedPictures
+    counted: CountedPictures
     resamples: int
 
     def on(self, run: Run) -> Callable[[Unit], list[tuple[int, MeasuredTarget]]]:
         """Read what all targets need, and return what measures some."""
         suite = suite_of(run, LeaningSuite)
         design = design_of_suite(suite)
-        embeddings = counted_once(lazy_embeddings(run, suite, self.encoders, self.sizes), design, self.found)
+        embeddings = counted_once(lazy_embeddings(run, suite, self.encoders, self.sizes), design, self.counted)
         measure = measurer_of(embeddings, design, n_resamples=self.resamples, seed=run.record["seed"])
         return lambda unit: [(target, measure(target)) for target in unit]
 
@@ -124,14 +129,14 @@ def read_run(
     encoders, sizes = tuple(run.encoder_cards), target_sizes(run, suite, run.drawn.repeats())
     for encoder in encoders:
         run.vectors.require_finished(encoder)
-    found = pictures_that_count(lazy_embeddings(run, suite, encoders, sizes), design)
-    work = Measuring(run.directory.place, encoders, sizes, found, resamples)
+    counted = pictures_that_count(lazy_embeddings(run, suite, encoders, sizes), design)
+    work = Measuring(run.directory.place, encoders, sizes, counted, resamples)
     of_a_view = shape_of(suite).bytes_per_group(max(sizes, default=0), resamples)
     of_a_target = of_a_view * len(suite.groups) * (len(encoders) + 1)
     names = [f"target {target.name!r}" for target in suite.targets]
     measured = map_units(work, run, range(len(sizes)), names, pool, size=of_a_target)
     lazy = lazy_embeddings(run, suite, encoders, sizes)
-    return design, counted_once(lazy, design, found), chain.from_iterable(measured)
+    return design, counted_once(lazy, design, counted), chain.from_iterable(measured)
 
 
 def read_by_words(run: Run, encoder: str) -> dict[str, float]:
@@ -199,8 +204,8 @@ class PairOfGroups:
             }
             scores = rows_when_stopped(scores, stands, design)
             scores = withheld(scores, reader_checks(embeddings, design))
-        own = own_embeddings(run, suite)
-        scores += own_text_rows(own, design, n_resamples=resamples, seed=seed)
+        own_texts = own_embeddings(run, suite)
+        scores += own_text_rows(own_texts, design, n_resamples=resamples, seed=seed)
         finished, steps = traced_embeddings(run, suite, embeddings)
         if steps:
             scores += trace_rows(finished, steps, design, total=run.traces.record["total"], before=scores, seed=seed)
@@ -346,24 +351,24 @@ def trace_differences(runs: tuple[Run, Run], embeddings: TwoRuns, keep: Collecti
         apart.append("one draws in {} steps and the other in {}".format(*(record["total"] for record in records)))
     elif records[0]["decoder"] != records[1]["decoder"]:
         apart.append("their estimates were decoded by different decoders")
-    names = [own.encoder for own in embeddings[0] if not any(run.traces.missing([own.encoder]) for run in runs)]
+    names = [seen.encoder for seen in embeddings[0] if not any(run.traces.missing([seen.encoder]) for run in runs)]
     if apart or not names:
         return list(explain_untraced(suite, apart[0] if apart else "no encoder has seen the estimates of both runs"))
     design, seed = design_of_suite(suite), runs[0].record["seed"]
-    shown = [[own for own in of_run if own.encoder in names] for of_run in embeddings]
+    shown = [[seen for seen in of_run if seen.encoder in names] for of_run in embeddings]
     pairs = None if keep is None else traced_seeds(runs[0], names) & traced_seeds(runs[1], names) & set(keep)
-    one, other = (traced_embeddings(run, suite, own, pairs)[1] for run, own in zip(runs, shown, strict=True))
-    whole = [traced_embeddings(run, suite, own) for run, own in zip(runs, shown, strict=True)]
+    one, other = (traced_embeddings(run, suite, seen, pairs)[1] for run, seen in zip(runs, shown, strict=True))
+    whole = [traced_embeddings(run, suite, seen) for run, seen in zip(runs, shown, strict=True)]
     total = records[0]["total"]
     first, second = (trace_rows(*each, design, total=total, seed=seed) for each in whole)
-    return compare_traces(one, other, design, paired=keep is not None, own=(first, second), total=total, seed=seed)
+    return compare_traces(one, other, design, paired=keep is not None, by_run=(first, second), total=total, seed=seed)
 
 
 def mitigation_of(run: Run) -> Mapping[str, Any] | None:
     """Return what was done to a run's model, as its card says it; None where nothing was."""
     settings = run.model_card["settings"]
-    found = settings.get("mitigation") or (settings.get("lora") or {}).get("mitigation")
-    return found if isinstance(found, Mapping) else None
+    mitigation = settings.get("mitigation") or (settings.get("lora") or {}).get("mitigation")
+    return mitigation if isinstance(mitigation, Mapping) else None
 
 
 def _aimed_elsewhere(run: Run, suite: LeaningSuite) -> list[str]:
@@ -371,14 +376,14 @@ def _aimed_elsewhere(run: Run, suite: LeaningSuite) -> list[str]:
 
     The groups that the suite compares count, or all of the target where it names them otherwise.
     """
-    made, compared = mitigation_of(run) or {}, (suite.compared.a, suite.compared.b)
-    found = []
+    mitigation, compared = mitigation_of(run) or {}, (suite.compared.a, suite.compared.b)
+    names = []
     for each in suite.targets:
-        target = made.get("targets", {}).get(each.prompt, made.get("target", {}))
+        target = mitigation.get("targets", {}).get(each.prompt, mitigation.get("target", {}))
         shares = [target.get(group, 0.0) for group in compared] if set(compared) & set(target) else target.values()
         if len(set(shares)) > 1:
-            found.append(each.name)
-    return found
+            names.append(each.name)
+    return names
 
 
 def judge_mitigation(

@@ -39,8 +39,8 @@ def gallery(view: LeaningView) -> dict[str, Any]:
     by_category: dict[str, list[dict[str, Any]]] = {}
     opened = [concept.name for concept in view.foremost[:OPENED]]
     for concept in view.concepts.values():
-        own = [(key[2], samples) for key, samples in prompts.items() if key[:2] == ("target", concept.name)]
-        if own:
+        shown = [(key[2], samples) for key, samples in prompts.items() if key[:2] == ("target", concept.name)]
+        if shown:
             lean, words, value = view.said_of(concept)
             by_category.setdefault(concept.category, []).append(
                 {
@@ -49,9 +49,9 @@ def gallery(view: LeaningView) -> dict[str, Any]:
                     "lean": lean,
                     "verdict": words,
                     "value": value,
-                    "tiles": [tile for prompt, samples in own for tile in _tiles(view, prompt, samples, limit)],
-                    "left_out": sum(max(0, len(samples) - limit) for _, samples in own),
-                    "counts": counts_in_words(*(samples for _, samples in own)),
+                    "tiles": [tile for prompt, samples in shown for tile in _tiles(view, prompt, samples, limit)],
+                    "left_out": sum(max(0, len(samples) - limit) for _, samples in shown),
+                    "counts": counts_in_words(*(samples for _, samples in shown)),
                 }
             )
     return {
@@ -75,18 +75,19 @@ def _tiles(view: LeaningView, prompt: str, samples: Samples, limit: int, *, is_s
 
 def _groups(view: LeaningView, prompts: Prompts, limit: int) -> tuple[dict[str, list[Strip]], dict[str, str]]:
     """Lay out the images of every group, prompt by prompt, each of which several concepts show; and count them."""
-    own: dict[str, list[tuple[str, Samples]]] = {name: [] for name in view.suite.groups}
+    by_group: dict[str, list[tuple[str, Samples]]] = {name: [] for name in view.suite.groups}
     for (role, group, prompt), samples in prompts.items():
         if role == "attribute":
-            own.setdefault(group, []).append((prompt, samples))
+            by_group.setdefault(group, []).append((prompt, samples))
     strips = {
         group: [
-            Strip(prompt, _tiles(view, prompt, s, limit, is_shared=True), max(0, len(s) - limit)) for prompt, s in of
+            Strip(prompt, _tiles(view, prompt, s, limit, is_shared=True), max(0, len(s) - limit))
+            for prompt, s in of_group
         ]
-        for group, of in own.items()
-        if of
+        for group, of_group in by_group.items()
+        if of_group
     }
-    return strips, {group: counts_in_words(*(samples for _, samples in own[group])) for group in strips}
+    return strips, {group: counts_in_words(*(samples for _, samples in by_group[group])) for group in strips}
 
 
 PLACES: Final = {"text": "its text encoder", "prior": "its prior", "steps": "the steps"}
@@ -158,7 +159,11 @@ def onsets_in_words(view: LeaningView) -> tuple[str, ...]:
     rest = f" {others} not shown to lean, which is not balance." if len(onsets) > len(known) else ""
     first = f"Of {wording.count(len(known), 'concept')} that lean, half do by step {known[(len(known) - 1) // 2]:g}"
     names = {flag: [row.concept for row in onsets if row.defined and row.flag == flag] for flag in FIRST}
-    shown = (f"{wording.capitalised(wording.listed(own))}: {FIRST[flag]}." for flag, own in names.items() if own)
+    shown = (
+        f"{wording.capitalised(wording.listed(concepts))}: {FIRST[flag]}."
+        for flag, concepts in names.items()
+        if concepts
+    )
     return (f"{first}{ends}.{rest}", *shown)
 
 
@@ -169,7 +174,7 @@ def trace_figures(views: Mapping[str, LeaningView]) -> list[Figure]:
         return []
     figures = []
     for at, name in enumerate(next(iter(views.values())).concepts):
-        lines = [(label, [row for row in own if row.concept == name]) for label, own in rows.items()]
+        lines = [(label, [row for row in run_rows if row.concept == name]) for label, run_rows in rows.items()]
         figure = _figure(lines, f"ways-{at}", name, "image part", "no leaning")
         if figure is not None:
             figures.append(figure)
@@ -179,13 +184,15 @@ def trace_figures(views: Mapping[str, LeaningView]) -> list[Figure]:
 def _strips(view: LeaningView) -> dict[str, list[list[Tile]]]:
     """Lay out the pictures of the way, a row an image and its last tile the finished one; none that was flagged."""
     seen = view.report.strips()
-    found: dict[str, list[list[Tile]]] = {}
+    by_concept: dict[str, list[list[Tile]]] = {}
     for sample in Samples(view.report.samples) if seen else ():
-        own = seen.get(text_of(sample.get("id")))
-        if not own or is_flagged(sample):
+        estimates = seen.get(text_of(sample.get("id")))
+        if not estimates or is_flagged(sample):
             continue
         concept = text_of(sample.get("concept"))
-        tiles = [Tile(f"{concept}, step {step}", "ok", picture=thumbnail(own[step])) for step in sorted(own)]
+        tiles = [
+            Tile(f"{concept}, step {step}", "ok", picture=thumbnail(estimates[step])) for step in sorted(estimates)
+        ]
         finished = view.album.tile(sample, f"{concept}, finished")
-        found.setdefault(concept, []).append([*tiles, finished])
-    return found
+        by_concept.setdefault(concept, []).append([*tiles, finished])
+    return by_concept

@@ -109,9 +109,9 @@ def plane_figure(view: LeaningView, *, close: bool) -> Figure | None:
             )
             tips[f"p{order}"] = drawable(f"{concept.name}: {numbers}", 120)
         _draw_groups(axes, view, places, close=close)
-        own = [*places.values(), *((x, y) for _, _, x, y in prompt_places(view))]
-        xs = [similarity[c.name].value for c in concepts] + [x for x, _ in own]
-        ys = [view.mcas[c.name].value for c in concepts] + [y for _, y in own]
+        group_points = [*places.values(), *((x, y) for _, _, x, y in prompt_places(view))]
+        xs = [similarity[c.name].value for c in concepts] + [x for x, _ in group_points]
+        ys = [view.mcas[c.name].value for c in concepts] + [y for _, y in group_points]
         fair = fair_place(view)
         if fair is not None:
             axes.plot(
@@ -303,10 +303,10 @@ def plane_models_figure(views: Mapping[str, LeaningView]) -> Figure | None:
         _label_axes(axes, first)
         middle = sum(axes.get_xlim()) / 2
         for group in groups:  # a group's places are joined by a line, and named beside the outermost of them
-            own = [by_group[group] for by_group in places.values() if group in by_group]
-            axes.plot(*zip(*own, strict=True), color=Ink.GRID, linewidth=2, zorder=1)
-            to_left = max(own)[0] > middle
-            outermost = min(own) if to_left else max(own)
+            group_points = [by_group[group] for by_group in places.values() if group in by_group]
+            axes.plot(*zip(*group_points, strict=True), color=Ink.GRID, linewidth=2, zorder=1)
+            to_left = max(group_points)[0] > middle
+            outermost = min(group_points) if to_left else max(group_points)
             _name_beside(axes, drawable(first.label(group), 20), outermost, to_left, fontsize=11.5)
         return finish(
             figure,

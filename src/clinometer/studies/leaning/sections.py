@@ -183,17 +183,17 @@ OTHER_AUDITS: Final = (
 
 def other_audits(view: LeaningView) -> dict[str, Any] | None:
     """Gather what other audits would report of the same images; None where the run holds none of it."""
-    found = {name: view.scores.by_concept("other_audits", name) for name, *_ in OTHER_AUDITS}
-    concepts = [name for name in view.concepts if any(name in rows for rows in found.values())]
+    by_score = {name: view.scores.by_concept("other_audits", name) for name, *_ in OTHER_AUDITS}
+    concepts = [name for name in view.concepts if any(name in rows for rows in by_score.values())]
     if not concepts:
         return None
     empty = [
         (f"{tool}, {symbol}, of {name}", row.reason)
         for score, tool, symbol, _ in OTHER_AUDITS
         for name in concepts
-        if (row := found[score].get(name)) and not row.defined and row.reason
+        if (row := by_score[score].get(name)) and not row.defined and row.reason
     ]
-    return {"scores": OTHER_AUDITS, "found": found, "concepts": concepts, "missing": wording.reasons(empty)}
+    return {"scores": OTHER_AUDITS, "found": by_score, "concepts": concepts, "missing": wording.reasons(empty)}
 
 
 # --- what the words of a prompt do: wordings, languages, and single words left out ---------------------------------
@@ -246,8 +246,8 @@ def said_of_wordings(both: Row, tests: Any, unit: str = "wording") -> str:
         f"How far a concept leans depends on {whose} {unit}" if both.flag
         else f"It is not shown that how far a concept leans depends on {whose} {unit}"
     )  # fmt: skip
-    of = f"; by itself it is shown for {wording.listed(names)}" if names else ""
-    return f"{verdict} ({wording.probability(both.p, 'p')}){of}."
+    shown = f"; by itself it is shown for {wording.listed(names)}" if names else ""
+    return f"{verdict} ({wording.probability(both.p, 'p')}){shown}."
 
 
 def ablation(view: LeaningView) -> dict[str, Any] | None:
@@ -259,13 +259,13 @@ def ablation(view: LeaningView) -> dict[str, Any] | None:
     rows = view.scores.select(ABLATION_METRIC)
     if not rows or not view.suite.ablations:
         return None
-    found = {(row.concept, row.setting): row for row in rows}
+    by_word = {(row.concept, row.setting): row for row in rows}
     largest = max((abs(row.value) for row in rows if wording.decided(row)), default=1.0)
     concepts = []
     for name, left_out in view.suite.ablations.items():
         prompt, pieces, end = view.concepts[name].prompt, list[tuple[str, Row | None, str, int]](), 0
         for each in left_out:
-            row = found.get((name, each.word)) or without_estimate(concept=name, setting=each.word)
+            row = by_word.get((name, each.word)) or without_estimate(concept=name, setting=each.word)
             lean = "" if not wording.decided(row) else "a" if row.value > 0 else "b"
             pieces.append((prompt[end : each.start], None, "", 0))
             pieces.append(
@@ -298,14 +298,14 @@ def ablation_in_words(view: LeaningView) -> tuple[str, ...]:
             f"None of {wording.count(len(rows), 'word')} is shown to move the pictures; "
             "that does not mean that none does.",
         )
-    told = [
+    effects = [
         f"“{row.setting}” those of {row.concept} to {view.label(row.side)} "
         f"({wording.signed(row.value, digits_of(rows))}{wording.assumption(row)})"
         for row in shown[:MOST_WORDS]
     ]
-    more = len(shown) - len(told)
+    more = len(shown) - len(effects)
     rest = f", and {wording.count(more, 'more word')}" if more else ""
-    return (f"Of {wording.count(len(rows), 'word')}, {len(shown)} move the pictures: {wording.listed(told)}{rest}.",)
+    return (f"Of {wording.count(len(rows), 'word')}, {len(shown)} move the pictures: {wording.listed(effects)}{rest}.",)
 
 
 def _verdicts_by_wording(view: LeaningView, concept: str, unit: str) -> str:
@@ -320,10 +320,10 @@ def _verdicts_by_wording(view: LeaningView, concept: str, unit: str) -> str:
         names.setdefault(wording.verdict_words(row, view.label) or wording.MISSING, []).append(wording_name)
     if len(names) == 1:
         return f"{concept} {next(iter(names))} in every {unit}, and not as far in all"
-    told = "; ".join(f"{words} in {wording.listed(own)}" for words, own in names.items())
+    listed = "; ".join(f"{words} in {wording.listed(names_of_wordings)}" for words, names_of_wordings in names.items())
     if any(map(wording.not_measured, rows.values())):  # what differs then is no verdict from another
-        return f"How far {concept} leans depends on the {unit}: {told}"
-    return f"The verdict on {concept} depends on the {unit}: {told}"
+        return f"How far {concept} leans depends on the {unit}: {listed}"
+    return f"The verdict on {concept} depends on the {unit}: {listed}"
 
 
 def language_caution(view: LeaningView) -> str:

@@ -57,7 +57,7 @@ def _concepts(views: Mapping[str, LeaningView], which: Any, written: Any) -> lis
     by_model = [[view.scores.by_concept(*name) for name in which] for view in views.values()]
     first = next(iter(views.values()))
     return [
-        {"name": name, "cells": [written(*(rows.get(name) or Row() for rows in of)) for of in by_model]}
+        {"name": name, "cells": [written(*(rows.get(name) or Row() for rows in model_rows)) for model_rows in by_model]}
         for name in first.concepts
     ]
 
@@ -92,16 +92,16 @@ def mitigation_tables(comparison: Comparison, labels: tuple[str, str]) -> list[D
     changes = scores.select("mitigation", "change")
     if not changes:
         return []
-    own = [scores.by_concept("mitigation", component) for component in ("before", "after")]
+    before_and_after = [scores.by_concept("mitigation", component) for component in ("before", "after")]
     digits = wording.digits_for([row.value for row in changes])
     rows = [
         (
             f"{row.concept} (held out)" if row.setting else row.concept,
-            *(wording.signed(each[row.concept].value, digits) for each in own),
+            *(wording.signed(each[row.concept].value, digits) for each in before_and_after),
             wording.signed(row.value, digits), wording.interval(row.low, row.high, digits),
             wording.bare_probability(row.q), row.verdict or row.reason,
         )
-        for row in sorted(changes, key=lambda row: -abs(own[0][row.concept].value))
+        for row in sorted(changes, key=lambda row: -abs(before_and_after[0][row.concept].value))
     ]  # fmt: skip
     suite = comparison.first.suite
     assert isinstance(suite, LeaningSuite)
@@ -120,8 +120,8 @@ def mitigation_tables(comparison: Comparison, labels: tuple[str, str]) -> list[D
     skin = [row for row in scores.select("mitigation", "skin") if row.concept]
     changed = [f"{row.concept} ({wording.signed(row.value, 0)}°)" for row in skin if row.verdict == "changed"]
     skin_note = f" Skin tone is shown to have changed in {wording.listed(changed) if changed else 'no concept'}."
-    told = [(row, *_DISTURBED[row.component]) for row in further]
-    limits = [f"{limit} {row.null:.3g}".replace("± ", "±") if row.null > 0 else "" for row, _, limit in told]
+    worded = [(row, *_DISTURBED[row.component]) for row in further]
+    limits = [f"{limit} {row.null:.3g}".replace("± ", "±") if row.null > 0 else "" for row, _, limit in worded]
     disturbed = DifferenceTable(
         "What else it disturbed",
         ("number", "value", "95 %", "limit", "verdict"),
@@ -142,7 +142,7 @@ def mitigation_tables(comparison: Comparison, labels: tuple[str, str]) -> list[D
 
 def _verdict_words(changes: Sequence[Row]) -> str:
     """State what the verdicts mean: by parity, and of concepts with another declared target without praise or blame."""
-    found = {row.verdict for row in changes}
+    verdicts = {row.verdict for row in changes}
     by_parity = (
         "Better: moved away from the side that it was shown to lean to. Overshot: shown to lean to the other side now. "
         "Harmed: shown to lean further."
@@ -151,9 +151,9 @@ def _verdict_words(changes: Sequence[Row]) -> str:
         "Leans less, leans to the other side, leans further: the same, of concepts whose declared target is not "
         "parity; whether they have its shares, an audit of both with that target as --reference says."
     )
-    if not found & set(WITHOUT_PARITY.values()):
+    if not verdicts & set(WITHOUT_PARITY.values()):
         return by_parity
-    return f"{by_parity} {otherwise}" if found & WITHOUT_PARITY.keys() else otherwise
+    return f"{by_parity} {otherwise}" if verdicts & WITHOUT_PARITY.keys() else otherwise
 
 
 def _plane_table(scores: Scores, labels: tuple[str, str]) -> list[DifferenceTable]:
@@ -191,11 +191,11 @@ def _plane_table(scores: Scores, labels: tuple[str, str]) -> list[DifferenceTabl
 def _place_words(changes: Sequence[Row]) -> str:
     """State what the verdicts on a place mean, as :func:`_verdict_words` does."""
     by_parity = "Better: nearer to it. Harmed: further."
-    found = {row.verdict for row in changes}
-    if not found & set(WITHOUT_PARITY_PLACES.values()):
+    verdicts = {row.verdict for row in changes}
+    if not verdicts & set(WITHOUT_PARITY_PLACES.values()):
         return by_parity
     otherwise = "Nearer, further: of concepts whose declared target is not parity."
-    return f"{by_parity} {otherwise}" if found & WITHOUT_PARITY_PLACES.keys() else otherwise
+    return f"{by_parity} {otherwise}" if verdicts & WITHOUT_PARITY_PLACES.keys() else otherwise
 
 
 def trace_tables(comparison: Comparison, labels: tuple[str, str]) -> list[DifferenceTable]:
@@ -450,8 +450,10 @@ class LeaningsCompared(RunsCompared[LeaningSuite]):
         over_all = next((row for row in rows if row.component == "fidelity"), None)
         if over_all is None:
             return "", ""
-        own = {(row.component, row.setting): row for row in rows}
-        shares, unshown = ([own[component, run] for run in RUNS] for component in ("own_fidelity", "own_unshown"))
+        by_setting = {(row.component, row.setting): row for row in rows}
+        shares, unshown = (
+            [by_setting[component, run] for run in RUNS] for component in ("own_fidelity", "own_unshown")
+        )
         numbers = (
             f"Pictures nearest to their own prompt: {wording.percent(shares[0].value)} in {labels[0]}, "
             f"{wording.percent(shares[1].value)} in {labels[1]}; the difference is {wording.estimate(over_all)}."

@@ -125,11 +125,6 @@ def effects_of(design: Design) -> tuple[Effect, ...]:
     return (*(_effect(design, chosen) for chosen in sets), cells)
 
 
-def level_weights(design: Design, axis: str) -> np.ndarray:
-    """Weigh the groups for each level's deviation from the mean of an axis' levels: (levels × groups)."""
-    return _projection(design, (axis,))[list(_combinations(design, (axis,)).values())]
-
-
 def _kron(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.asarray(np.kron(first, second))
 
@@ -211,17 +206,18 @@ class Readings:
 def readings_of(setup: StudySetup, view: EncoderView) -> tuple[Readings, Readings]:
     """Read the images of the targets, and those of the attribute prompts, whose levels are known."""
     design, layout = setup.design, setup.layout
-    weights = np.concatenate([level_weights(design, axis) for axis in design.axes])
+    by_axis = [_projection(design, (axis,))[list(_combinations(design, (axis,)).values())] for axis in design.axes]
+    weights = np.concatenate(by_axis)  # each level's deviation from the mean of its axis, (levels × groups)
     prompts = [
         x if len(x) > 1 else np.full_like(x, np.nan)  # an image alone in its prompt has none to be held against
-        for own, sizes in zip(view.group_image_scores, layout.prompt_sizes, strict=True)
-        for x in np.split(own, np.cumsum(sizes)[:-1])
+        for of_group, sizes in zip(view.group_image_scores, layout.prompt_sizes, strict=True)
+        for x in np.split(of_group, np.cumsum(sizes)[:-1])
     ]
 
     def scores(images: Sequence[np.ndarray]) -> list[np.ndarray]:
         return [(x[:, 0] + (x[:, 1] if view.reads_text else 0.0)) @ weights.T for x in images]
 
-    own, calibration = scores(view.each_image), scores(prompts)
+    target_scores, calibration = scores(view.each_image), scores(prompts)
     by_cell: list[list[np.ndarray]] = [[] for _ in design.groups]
     for g, of_prompt in zip(layout.prompt_groups, calibration, strict=True):
         by_cell[g].append(of_prompt[np.isfinite(of_prompt).all(axis=1)])
@@ -229,7 +225,7 @@ def readings_of(setup: StudySetup, view: EncoderView) -> tuple[Readings, Reading
     cells = [x.mean(axis=0) if len(x) else nothing for x in map(np.concatenate, by_cell)]
     means = weights @ np.stack(cells)  # what each level adds to the scores, every cell weighing alike
     decode = np.linalg.pinv(means) if np.isfinite(means).all() else np.full_like(means, np.nan)
-    read = ([x @ decode for x in some] for some in (own, calibration))
+    read = ([x @ decode for x in some] for some in (target_scores, calibration))
     of_targets, of_prompts = ([x - x.mean(axis=0) if len(x) else x for x in some] for some in read)
     return Readings(_split(design, of_targets)), Readings(_split(design, of_prompts))
 
@@ -247,15 +243,15 @@ def _split(design: Design, estimates: Sequence[np.ndarray]) -> dict[str, tuple[n
 def excess_inference(setup: StudySetup, view: EncoderView, effect: Effect) -> tuple[list[Tested], JointInference]:
     """Test the excess of each of the effect's cells, and all against none; variances are moderated over the targets."""
     design, layout, confidence = setup.design, setup.layout, setup.settings.confidence
-    own, calibration = readings_of(setup, view)
+    readings, calibration = readings_of(setup, view)
     # among the images of one attribute prompt the levels are all the same
     alike = [x for x in calibration.products(effect.axes) if len(x) > len(effect.axes)]
     by_chance = np.array(np.nan)
     if alike:
         by_chance = np.average([x.mean(axis=0) for x in alike], axis=0, weights=[len(x) - 1 for x in alike])
-    products = [layout.units(t, x - by_chance) for t, x in enumerate(own.products(effect.axes))]
+    products = [layout.units(t, x - by_chance) for t, x in enumerate(readings.products(effect.axes))]
     # a covariance has n − 2 degrees of freedom, as a slope: both means were taken out of the products
-    more = _calibration_variance(effect, design, layout, own, calibration)
+    more = _calibration_variance(effect, design, layout, readings, calibration)
     freedom = float(sum(max(len(x) - 1, 0) for x in calibration.centred[effect.axes[0]]))
     cells = [
         mean_inference([x[:, k] for x in products], confidence, lost=1, more=(more[:, k], np.full(len(more), freedom)))
@@ -271,7 +267,7 @@ def excess_inference(setup: StudySetup, view: EncoderView, effect: Effect) -> tu
 
 
 def _calibration_variance(
-    effect: Effect, design: Design, layout: Layout, own: Readings, calibration: Readings
+    effect: Effect, design: Design, layout: Layout, readings: Readings, calibration: Readings
 ) -> np.ndarray:
     """Estimate what few attribute images add to the variance of an excess, as one axis reads on another: (T × cells).
 
@@ -280,10 +276,10 @@ def _calibration_variance(
     """
     shape = tuple(len(design.axes[axis]) for axis in effect.axes)
     if len(effect.axes) != 2:
-        return np.zeros((len(own.centred[effect.axes[0]]), int(np.prod(shape))))
+        return np.zeros((len(readings.centred[effect.axes[0]]), int(np.prod(shape))))
     first, second = effect.axes
     variances = {
-        axis: np.stack([x.var(axis=0) if len(x) else np.full(x.shape[1], np.nan) for x in own.centred[axis]])
+        axis: np.stack([x.var(axis=0) if len(x) else np.full(x.shape[1], np.nan) for x in readings.centred[axis]])
         for axis in effect.axes
     }
     of_first = (
@@ -317,7 +313,7 @@ def _unbias(n: int, axes: int) -> float:
 def axis_rows(setup: StudySetup, views: Sequence[EncoderView]) -> list[Score]:
     """Report every number of a study with axes, as the average over encoders sees it, and then each.
 
-    The rows are those of :func:`clinometer.studies.leaning.scores.crossed_study`.
+    The rows are those of :func:`clinometer.studies.leaning.crossed_study`.
     """
     return [row for view in views for effect in effects_of(setup.design) for row in _effect_rows(setup, view, effect)]
 
@@ -331,8 +327,8 @@ def axis_middle_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     for effect in effects_of(setup.design):
         if effect.kind != "interaction":
             for contrast in effect_contrasts(setup, effect, COMPONENTS[IMAGE_PART]):
-                of = contrast.names
-                names = {"component": IMAGE_PART, "setting": of["component"], "group": of["group"]}
+                component, group = contrast.names["component"], contrast.names["group"]
+                names = {"component": IMAGE_PART, "setting": component, "group": group}
                 contrasts.append(replace(contrast, names=names))
     return middle_rows(setup, view, contrasts)
 
@@ -365,12 +361,12 @@ def _interaction_rows(setup: StudySetup, view: EncoderView, effect: Effect) -> I
     if effect.rank > 1:
         yield from _joint_rows(setup, view, effect, joint, parts)
     contrasts = effect_contrasts(setup, effect, parts)
-    made = [
+    by_cell = [
         [with_reason(row, FIXED) for row in _explain(contrast_rows(setup, view, contrast, tests))]
         for contrast, tests in zip(contrasts, cells, strict=True)
     ]
     family = _family(setup, effect.component, effect)
-    yield from judge_contrasts(contrasts, made, family, margin=None, judged=view.encoder == MEAN)
+    yield from judge_contrasts(contrasts, by_cell, family, margin=None, judged=view.encoder == MEAN)
     name = effect.component.replace("interaction", "residual")
     residual = effect_contrasts(setup, effect, MODALITIES)[:1]  # how far the first cell exceeds the sum of its levels
     rows = [replace(row, component=name) for row in _tested_rows(setup, view, residual)]

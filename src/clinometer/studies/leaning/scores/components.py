@@ -71,10 +71,10 @@ def mcas_rows(setup: StudySetup, view: EncoderView, components: Collection[str] 
         family, judged = f"mcas: {component} over {len(design.targets)} targets", view.encoder == MEAN
         if component == TEXT_PART:
             tests = text_tests(setup, view, contrast.weights)
-            own = contrast_family(
+            text_rows = contrast_family(
                 setup, view, [contrast], family, margin=design.margin, judged=judged, tests=[tests], fewest=0
             )
-            rows += [replace(row, n_decide=0) for row in own]  # no number of a concept's images decides it
+            rows += [replace(row, n_decide=0) for row in text_rows]  # no number of a concept's images decides it
         elif component == "tt":
             of_words = contrast_tests(setup, view, contrast.weights).over_words_alone
             rows += corrected(contrast_rows(setup, view, contrast, of_words), family)
@@ -129,8 +129,8 @@ def sensitivity_rows(rows: Sequence[Score], encoders: Sequence[str]) -> list[Sco
     summaries, at_hand = [], "no interval: a summary of the targets at hand"
     for component in COMPONENTS:
         about = Score(metric=SENSITIVITY, component=component)
-        own = [row for row in rows if (row.metric, row.component) == ("mcas", component)]
-        scores = np.array([[row.value for row in own if row.encoder == encoder] for encoder in encoders])
+        component_rows = [row for row in rows if (row.metric, row.component) == ("mcas", component)]
+        scores = np.array([[row.value for row in component_rows if row.encoder == encoder] for encoder in encoders])
         is_finite = np.isfinite(scores)
         for e, (encoder, values) in enumerate(zip(encoders, scores, strict=True)):
             size = np.abs(values[is_finite[e]])
@@ -260,7 +260,7 @@ def label_tests(
             test = permute_labels(both, pool.in_a, strata=pool.strata, n_permutations=n_permutations, rng=child)
         tests |= _apart(test, names)
     if len(pooled) == 2:
-        summed = [np.concatenate([of.sum(axis=0), *of]) for of in pooled.values()]
+        summed = [np.concatenate([means.sum(axis=0), *means]) for means in pooled.values()]
         joint = _joint_test(summed, pools, n_permutations, joint_rng)
         tests |= _apart(joint, ("mcas", IMAGE_PART, TEXT_PART))
     return tests
@@ -419,12 +419,12 @@ def _rows_of_a_view(
         )  # fmt: skip
         over_all.append(tested(row, part.p_value))
     concepts = []
-    for (name, own), p, value, n in zip(
+    for (name, reading), p, value, n in zip(
         by_concept.items(), split.unit_p, split.unit_variance, split.blocks, strict=True
     ):
         row = Score(
             metric=WORDING, component=BY_WORDING, concept=name, encoder=encoder, value=float(value),
-            n_target=int(n) * len(own), n_missing=int(np.isnan(own).sum()),
+            n_target=int(n) * len(reading), n_missing=int(np.isnan(reading).sum()),
             reason=BY_PERMUTATION if n >= 2 else FEW,
         )  # fmt: skip
         concepts.append(tested(row, float(p)))

@@ -160,7 +160,10 @@ ItemValues = Sequence[np.ndarray | None]
 def item_values(means: np.ndarray, weights: np.ndarray) -> ItemValues:
     """Weigh the mean cosines of items to the targets (2 × T × items) by (2 × groups)."""
     return [
-        np.tensordot(own[own != 0], means[own != 0], axes=1) if own.any() else None for own in np.transpose(weights)
+        np.tensordot(group_weights[group_weights != 0], means[group_weights != 0], axes=1)
+        if group_weights.any()
+        else None
+        for group_weights in np.transpose(weights)
     ]
 
 
@@ -190,11 +193,11 @@ def attribute_shifts(
     """
     shifts = np.zeros((2, len(view.image_cosines)))
     values = item_values(view.items.images, weights[[II, ITP]]) if values is None else values
-    for group, columns, own in zip(setup.layout.groups, setup.layout.image_slices, values, strict=True):
+    for group, columns, group_values in zip(setup.layout.groups, setup.layout.image_slices, values, strict=True):
         lost, n = missing.get(group, 0), columns.stop - columns.start
-        if lost and n and own is not None:
-            ends = np.stack([own.min(axis=1), own.max(axis=1)])
-            shifts += lost / (n + lost) * (ends - own[:, columns].mean(axis=1))
+        if lost and n and group_values is not None:
+            ends = np.stack([group_values.min(axis=1), group_values.max(axis=1)])
+            shifts += lost / (n + lost) * (ends - group_values[:, columns].mean(axis=1))
     return shifts
 
 
@@ -271,9 +274,9 @@ def _prompt_variance(setup: StudySetup, view: EncoderView, weights: np.ndarray) 
         return np.full(len(setup.layout.targets), np.nan), np.nan
     means, sizes = pool.means(view.items.images[1]).T, np.array([c.stop - c.start for c in pool.columns])
     parts = np.zeros_like(means)
-    for g, own in ((setup.a, pool.in_a), (setup.b, ~pool.in_a)):
-        share = sizes[own, None] / sizes[own].sum()
-        parts[own] = weights[g] * share * (means[own] - (share * means[own]).sum(axis=0))
+    for g, in_group in ((setup.a, pool.in_a), (setup.b, ~pool.in_a)):
+        share = sizes[in_group, None] / sizes[in_group].sum()
+        parts[in_group] = weights[g] * share * (means[in_group] - (share * means[in_group]).sum(axis=0))
     if pools.within == "matched pairs":
         samples = [np.stack([parts[pool.strata == pair].sum(axis=0) for pair in np.unique(pool.strata)])]
     else:
@@ -357,7 +360,7 @@ def unpaired_differences(
     apart = replace(views[1], encoder_points=views[1].encoder_points - views[0].encoder_points)
     parts = [of_words, _encoders(apart, weights)]
     shared = parts[0][0] + parts[1][0]
-    freedom = welch_satterthwaite([(variance, np.full_like(shared, own)) for variance, own in parts])
+    freedom = welch_satterthwaite([(variance, np.full_like(shared, degrees)) for variance, degrees in parts])
     return ContrastDifferences(difference_tests(first, second), difference_tests(first, second, shared, freedom))
 
 
@@ -400,12 +403,12 @@ def group_variances(layout: Layout, values: ItemValues, size: int, *, images: bo
     ``images`` : the items are attribute images, not words.
     """
     variances, freedom = np.zeros((size, len(layout.groups))), 0
-    for g, own in enumerate(values):
-        if own is None:
+    for g, group_values in enumerate(values):
+        if group_values is None:
             continue
         for columns, share in _strata(layout, g, images=images):
             n = columns.stop - columns.start
-            spread = np.var(own[:, columns], axis=1, ddof=1) if n > 1 else np.full(size, np.nan)
+            spread = np.var(group_values[:, columns], axis=1, ddof=1) if n > 1 else np.full(size, np.nan)
             variances[:, g], freedom = variances[:, g] + share**2 * spread / n, freedom + n - 1
     return variances, float(freedom) or inf
 
@@ -514,14 +517,14 @@ def joint_inference(
     scores : per target (n_t × k), one row an image; ``values`` (T × k) are θ.
     """
     rank = values.shape[1]
-    own, freedom = _own_covariance(scores, lost)
+    covariance, freedom = _own_covariance(scores, lost)
     statistic, nu, largest, null = np.full((4, len(values)), np.nan)
     for t, theta in enumerate(values):
-        total = own[t] + more[t]
+        total = covariance[t] + more[t]
         if np.isfinite(total).all() and np.isfinite(theta).all() and np.linalg.matrix_rank(total) == rank:
             inverse = np.linalg.inv(total)
             statistic[t] = theta @ inverse @ theta
-            shares = [(own[t] @ inverse, freedom[t]), (more[t] @ inverse, freedom_more)]
+            shares = [(covariance[t] @ inverse, freedom[t]), (more[t] @ inverse, freedom_more)]
             parts = sum((np.trace(x @ x) + np.trace(x) ** 2) / degrees for x, degrees in shares if degrees > 0)
             nu[t] = (rank + rank**2) / parts if parts > 0 else np.inf
             largest[t], null[t] = np.linalg.eigvalsh(total)[-1], np.sqrt(np.trace(total))

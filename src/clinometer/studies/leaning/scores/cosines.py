@@ -75,8 +75,8 @@ def group_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
     if embeddings.group_texts is not None:
         texts = unit_rows(np.concatenate([embeddings.group_texts[group] for group in layout.groups]))
     gram = cosine(images, images)
-    for own in layout.prompt_slices:  # of an image with itself: its mean cosine with the others of its prompt
-        block = gram[own, own]
+    for columns in layout.prompt_slices:  # of an image with itself: its mean cosine with the others of its prompt
+        block = gram[columns, columns]
         others = block.sum(axis=1) - block.diagonal()
         np.fill_diagonal(block, others / (len(block) - 1) if len(block) > 1 else np.nan)
     return Cosines(
@@ -104,8 +104,11 @@ def group_scores(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.ndar
             first = layout.image_slices[g].start
             for columns, at in zip(layout.prompt_slices, layout.prompt_groups, strict=True):
                 if at == g and columns.stop > columns.start:
-                    own, among = images[columns], images[columns] if columns.stop - columns.start > 1 else others
-                    without = (own @ among.sum(axis=0) - 1) / (len(among) - 1 or np.nan)
+                    prompt_images, among = (
+                        images[columns],
+                        images[columns] if columns.stop - columns.start > 1 else others,
+                    )
+                    without = (prompt_images @ among.sum(axis=0) - 1) / (len(among) - 1 or np.nan)
                     rows = slice(columns.start - first, columns.stop - first)
                     scores[g][rows, 0, g] += (without - 1) / len(others)
             if words is not None:

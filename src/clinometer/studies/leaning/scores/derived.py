@@ -134,7 +134,7 @@ def bias_amplification_estimate(setup: StudySetup, view: EncoderView) -> Estimat
         )
         for x, y, v_x, v_y, v_xy in zip(top.value, tt.value, *variances, covariance, strict=True)
     ]  # fmt: skip
-    ends = [(found.low, found.high) if found.shape == "bounded" else (nan, nan) for found in intervals]
+    ends = [(interval.low, interval.high) if interval.shape == "bounded" else (nan, nan) for interval in intervals]
     low, high = np.array(ends).reshape(-1, 2).T
     null = null_expectation(view.targets, lambda part: null_of_alpha(setup, part), np.median)
     known = np.isfinite(inner)
@@ -216,7 +216,7 @@ def internal_bias_summary_rows(setup: StudySetup, view: EncoderView) -> list[Sco
     rows: list[list[Score]] = [[] for _ in selections]
     for name in ("diffusion_bias", "bias_amplification"):  # one after the other: each holds replicates of all targets
         quantity = _quantity(setup, view, name)
-        for own, (group, members) in zip(rows, selections, strict=True):
+        for group_rows, (group, members) in zip(rows, selections, strict=True):
             targets = _finite_members(quantity.signed.point, members)
             doubtful = unstable[targets] if name == "bias_amplification" else np.zeros(1, bool)
             flag = "unstable" if doubtful.any() else ""
@@ -226,8 +226,8 @@ def internal_bias_summary_rows(setup: StudySetup, view: EncoderView) -> list[Sco
                     row, value=nan, low=nan, high=nan, stimulus_low=nan, stimulus_high=nan, null=nan,
                     reason=ALL_UNSTABLE,
                 )  # fmt: skip
-                own.append(lost if averaged and len(targets) and doubtful.all() else row)
-    return [row for own in rows for row in own]
+                group_rows.append(lost if averaged and len(targets) and doubtful.all() else row)
+    return [row for group_rows in rows for row in group_rows]
 
 
 def _statistic_rows(
@@ -277,7 +277,7 @@ class _Statistic:
     """A statistic of n magnitudes, and a norm of deviations that it never outruns: :func:`ball_interval`."""
 
     name: str
-    of: Reduction
+    formula: Reduction
     bound: Reduction
 
 
@@ -340,10 +340,10 @@ def _statistic_estimate(
         lambda c: c[..., targets],
         statistic.bound,
         setup.settings.confidence,
-        value=lambda signed: statistic.of(np.abs(signed)),
+        value=lambda signed: statistic.formula(np.abs(signed)),
     )
     with np.errstate(invalid="ignore"):  # a replicate with TT = 0 has an infinite α, and its spread is no number
-        replicated = statistic.of(quantity.null[:, targets].astype(np.float64))
+        replicated = statistic.formula(quantity.null[:, targets].astype(np.float64))
         null = quantity.null_centre(np.where(np.isnan(replicated), np.inf, replicated))
     return replace(numbers, null=np.where(np.isfinite(null), null, np.nan))
 

@@ -488,7 +488,7 @@ class LabelPool:
 
     def means(self, values: np.ndarray) -> np.ndarray:
         """Average over the items of each unit: (… × items) → (… × units)."""
-        return np.stack([values[..., own].mean(axis=-1) for own in self.columns], axis=-1)
+        return np.stack([values[..., columns].mean(axis=-1) for columns in self.columns], axis=-1)
 
 
 @dataclass(frozen=True)

@@ -297,7 +297,7 @@ def _row_fields(
 ) -> Iterator[dict[str, Any]]:
     """Yield for every target the difference, its intervals and p, and p of two one-sided tests within the margin."""
     images, confidence = tests.images, setup.settings.confidence
-    inner, outer = (of_no_width(own.interval(confidence), images, shift[0]) for own in (images, tests.stimulus))
+    inner, outer = (of_no_width(tested.interval(confidence), images, shift[0]) for tested in (images, tests.stimulus))
     p = p_values(images)
     inside = np.full_like(p, nan) if margin is None else images.p_outside(margin)
     columns = {"value": images.value, "low": inner.low, "high": inner.high, "p": p, "p_equivalence": inside}

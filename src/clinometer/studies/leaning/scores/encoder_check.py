@@ -313,8 +313,8 @@ def _judge(check: ReaderCheck, encoder: EncoderEmbeddings, design: Design, confi
             )
             if not there
         )
-        found = next(lacking, "second image of a group")
-        return ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES, f"no {found} to check {who} on"
+        first_missing = next(lacking, "second image of a group")
+        return ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES, f"no {first_missing} to check {who} on"
     if informedness(ReadingCounts(reading.n_a, reading.n_a, reading.n_b, reading.n_b), confidence).low <= 0:
         counts = f"{reading.n_a} of {design.a!r} and {reading.n_b} of {design.b!r}"
         return (
@@ -323,8 +323,8 @@ def _judge(check: ReaderCheck, encoder: EncoderEmbeddings, design: Design, confi
         )
     sides = ((design.a, design.b, reading.right_a, reading.n_a), (design.b, design.a, reading.right_b, reading.n_b))
     missed = (
-        f"it misses {own!r}, which it mostly takes for {other!r}, and scores lean with that"
-        for own, other, right, n in sides
+        f"it misses {drawn!r}, which it mostly takes for {other!r}, and scores lean with that"
+        for drawn, other, right, n in sides
         if right <= n / 2
     )
     doubt = _doubt(check) or next(missed, "")
@@ -366,8 +366,8 @@ def reader_rows(checks: Sequence[LevelCheck], confidence: float) -> list[Score]:
     there are enough), and the verdict of the check: ``flag`` and ``reason`` where the view reads too little.
     """
     rows = []
-    for asked, check in [(level, check) for level in checks for check in level.by_view.values()]:
-        design, reading, found = asked.design, check.reading, check.informedness
+    for level_check, check in [(level, check) for level in checks for check in level.by_view.values()]:
+        design, reading, measured = level_check.design, check.reading, check.informedness
         basis = FIXED if check.basis == "words" else BY_IMAGES
         for component, group, right, n in (
             ("sensitivity", design.a, reading.right_a, reading.n_a),
@@ -375,19 +375,19 @@ def reader_rows(checks: Sequence[LevelCheck], confidence: float) -> list[Score]:
         ):
             rate = wilson_interval(right, n, confidence)
             rows.append(Score(
-                metric=READER, component=component, group=group, setting=asked.setting, encoder=check.encoder,
+                metric=READER, component=component, group=group, setting=level_check.setting, encoder=check.encoder,
                 value=rate.value, low=rate.low, high=rate.high, null=0.5, n_target=n, reason=rate.reason or basis,
             ))  # fmt: skip
         words = f"; labels of words permuted: p {check.p_words:.2g}" if isfinite(check.p_words) else ""
         tested = isfinite(check.p_images)
         rows.append(Score(
-            metric=READER, component="informedness", group=asked.level, setting=asked.setting, encoder=check.encoder,
-            value=found.value,
-            low=found.low, high=found.high, p=check.p_images, q=check.p_images, p_holm=check.p_images,
+            metric=READER, component="informedness", group=level_check.level, setting=level_check.setting,
+            encoder=check.encoder, value=measured.value, low=measured.low, high=measured.high,
+            p=check.p_images, q=check.p_images, p_holm=check.p_images,
             test=f"images of both groups alike, one-sided{words}" if tested else "",
             family="reader: a test by itself" if tested else "", null=0.0, n_target=reading.n_a + reading.n_b,
             n_a=reading.n_a, n_b=reading.n_b, flag="" if check.reads else UNREAD,
-            reason=check.reason or found.reason or basis,
+            reason=check.reason or measured.reason or basis,
         ))  # fmt: skip
     return rows
 

@@ -158,15 +158,15 @@ class Texts:
     """The different texts of the targets, as unit vectors, and the position of each target's own."""
 
     units: np.ndarray
-    own: np.ndarray
+    positions: np.ndarray
 
 
 def texts_of(encoder: EncoderEmbeddings) -> Texts | None:
     """Collect the targets' different texts; None where there are fewer than two."""
     if encoder.target_texts is None:
         return None
-    units, own = np.unique(unit_rows(encoder.target_texts), axis=0, return_inverse=True)
-    return Texts(units, own.ravel()) if len(units) > 1 else None
+    units, positions = np.unique(unit_rows(encoder.target_texts), axis=0, return_inverse=True)
+    return Texts(units, positions.ravel()) if len(units) > 1 else None
 
 
 class Measurer:
@@ -225,11 +225,11 @@ class Measurer:
                 for view in (*by_encoder, *([] if mean is None else [mean])):
                     view.add_replicates(start, weights, self._replicate_weights)
                 start += len(weights)
-        own, blank = (
+        own_text, blank = (
             (np.concatenate(cosines) for cosines in zip(*blanks, strict=True)) if blanks else (np.empty(0),) * 2
         )
         seen = tuple(view.finish() for view in by_encoder)
-        return MeasuredTarget(None if mean is None else mean.finish(), seen, (own, blank))
+        return MeasuredTarget(None if mean is None else mean.finish(), seen, (own_text, blank))
 
     def _add_cosines(
         self, mean: _View | None, by_encoder: Sequence[_View], first: int, units: Sequence[np.ndarray]
@@ -249,10 +249,10 @@ class Measurer:
     ) -> None:
         for view, texts, rows in zip(by_encoder, self._texts, units, strict=True):
             if texts is not None:
-                view.add_own_text(rows @ texts.units.T, texts.own, t)
+                view.add_own_text(rows @ texts.units.T, texts.positions, t)
         if mean is not None and (together := self._mean_texts) is not None:
             side_by_side = np.concatenate([units[i] for i in self._pooled], axis=1)
-            mean.add_own_text(unit_rows(side_by_side) @ together.units.T, together.own, t)
+            mean.add_own_text(unit_rows(side_by_side) @ together.units.T, together.positions, t)
 
     def _blanks(self, t: int, units: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         both = []
@@ -261,8 +261,8 @@ class Measurer:
                 both.append(rows @ unit_vectors(np.stack([e.target_texts[t], e.blank_text])).T)
         if not both:
             return np.empty(0), np.empty(0)
-        own, blank = np.mean(both, axis=0).T
-        return own, blank
+        own_text, blank = np.mean(both, axis=0).T
+        return own_text, blank
 
 
 def measure_by_threads(
@@ -307,11 +307,11 @@ class _View:
             self._sums[kind] += block.sum(axis=0)
             self._weighed[kind] += matmul(weights, block)
 
-    def add_own_text(self, cosines: np.ndarray, own: np.ndarray, t: int) -> None:
+    def add_own_text(self, cosines: np.ndarray, positions: np.ndarray, t: int) -> None:
         """Add their cosines with the different texts: the rank of target t's, ties halved, and all less their mean."""
-        mine = cosines[:, [own[t]]]
+        mine = cosines[:, [positions[t]]]
         ranks = 1 + (cosines > mine).sum(axis=1) + ((cosines == mine).sum(axis=1) - 1) / 2
-        self._own_texts.append((ranks, (cosines - cosines.mean(axis=1)[:, None])[:, own].T))
+        self._own_texts.append((ranks, (cosines - cosines.mean(axis=1)[:, None])[:, positions].T))
 
     def add_replicates(self, first: int, weights: np.ndarray, replicate_weights: ReplicateWeights) -> None:
         """Weigh the images in the replicates from ``first`` on."""
@@ -383,8 +383,8 @@ def pairs_counted_once(
     }
     labels = [run[0].target_batches for run in (first, second) if run[0].target_batches]
     batches = tuple(linked([own[t] for own in labels])[at] for t, at in enumerate(kept)) if labels else None
-    found = CountedPictures(kept, copies, batches)
-    one, other = ([_keep(encoder, found, groups) for encoder in run] for run in (first, second))
+    counted = CountedPictures(kept, copies, batches)
+    one, other = ([_keep(encoder, counted, groups) for encoder in run] for run in (first, second))
     return one, other
 
 
@@ -447,7 +447,11 @@ def _group_means(encoder: EncoderEmbeddings, design: Design, kept: Mapping[str, 
     """Return what tells the groups apart: the mean of each one's images and words less that of all, (dim × groups)."""
     towards = list[np.ndarray]()
     for group in design.groups:
-        images = [unit_rows(x[own]) for x, own in zip(encoder.group_images[group], kept[group], strict=True) if len(x)]
+        images = [
+            unit_rows(x[positions])
+            for x, positions in zip(encoder.group_images[group], kept[group], strict=True)
+            if len(x)
+        ]
         words = [] if encoder.group_words is None else [unit_rows(encoder.group_words[group])]
         parts = [np.concatenate(some).mean(axis=0) for some in (images, words) if sum(map(len, some))]
         towards.append(np.sum(parts, axis=0) if parts else np.array(0.0))
@@ -457,19 +461,19 @@ def _group_means(encoder: EncoderEmbeddings, design: Design, kept: Mapping[str, 
 
 
 def _keep(
-    encoder: EncoderEmbeddings, found: CountedPictures, groups: Mapping[str, Sequence[np.ndarray]]
+    encoder: EncoderEmbeddings, counted: CountedPictures, groups: Mapping[str, Sequence[np.ndarray]]
 ) -> EncoderEmbeddings:
     """Return embeddings with some pictures of the targets, and of each group's prompts, alone."""
     return replace(
         encoder,
-        target_images=chosen(encoder.target_images, found.kept),
-        target_copies=found.copies,
-        target_batches=found.batches,
-        order=found.order,
-        joined=found.joined,
+        target_images=chosen(encoder.target_images, counted.kept),
+        target_copies=counted.copies,
+        target_batches=counted.batches,
+        order=counted.order,
+        joined=counted.joined,
         all_differ=True,
         group_images={
-            g: tuple(x[own] for x, own in zip(encoder.group_images[g], positions, strict=True))
+            g: tuple(x[kept] for x, kept in zip(encoder.group_images[g], positions, strict=True))
             for g, positions in groups.items()
         },
     )

@@ -126,10 +126,10 @@ def _as_pictures(weights: np.ndarray) -> np.ndarray:
 
 def attribute_influences(view: EncoderView, weights: np.ndarray) -> ItemValues:
     """Find what each attribute image adds to each target's θ − m as one of a group's, v_g(a); see the module."""
-    own, mixture = np.concatenate(view.group_image_scores), mixture_of(weights)
-    to_middle, scores = _to_middle(own[:, 0], mixture), image_scores(own, weights)
+    attribute_scores, mixture = np.concatenate(view.group_image_scores), mixture_of(weights)
+    to_middle, scores = _to_middle(attribute_scores[:, 0], mixture), image_scores(attribute_scores, weights)
     shares, as_pictures = text_shares(view, weights)[:, None], _as_pictures(weights)
-    of_texts = image_scores(own, as_pictures) if weights[ITP].any() else np.zeros(len(own))
+    of_texts = image_scores(attribute_scores, as_pictures) if weights[ITP].any() else np.zeros(len(attribute_scores))
     influences = list(item_values(view.items.images, weights[[II, ITP]]))
     for g in np.flatnonzero(mixture):
         of_middle = weights[II, g] * to_middle + mixture[g] * scores
@@ -186,8 +186,8 @@ def differences_from_middle(
 
 def middle_tests(setup: StudySetup, view: EncoderView, weights: np.ndarray) -> ContrastTests:
     """Estimate m, with its intervals over the groups' own images, and over words and encoders too: (1,)."""
-    own, mixture, layout = np.concatenate(view.group_image_scores), mixture_of(weights), setup.layout
-    to_middle, scores = _to_middle(own[:, 0], mixture), image_scores(own, weights)
+    attribute_scores, mixture, layout = np.concatenate(view.group_image_scores), mixture_of(weights), setup.layout
+    to_middle, scores = _to_middle(attribute_scores[:, 0], mixture), image_scores(attribute_scores, weights)
     of_images = [
         (weights[II, g] * to_middle + mixture[g] * scores)[None] if mixture[g] else None for g in setup.everyone
     ]

@@ -156,7 +156,7 @@ class Absent:
         """Find how far missing attribute images may move the differences down, and up."""
         runs = zip(studies, views, self.pictures.attributes, values, strict=True)
         (low, high), (lower, higher) = (
-            attribute_shifts(setup, view, weights, lost, own) for setup, view, lost, own in runs
+            attribute_shifts(setup, view, weights, lost, group_values) for setup, view, lost, group_values in runs
         )
         return [lower - high, higher - low]
 

@@ -121,7 +121,7 @@ def mitigation_rows(
     names = [target.name for target in design.targets]
     middle = float(np.mean([_middle(encoder, design) for encoder in before]))
     settings = ["held out" if learned is not None and name not in learned else "" for name in names]
-    own = [
+    by_run = [
         [
             replace(_mean_row(component, name, pair[which]), middle=middle)
             for name, pair in zip(names, pairs, strict=True)
@@ -132,9 +132,9 @@ def mitigation_rows(
         replace(_mean_row("change", name, b - a), setting=setting, **_p_of_swaps(b - a))
         for name, (a, b), setting in zip(names, pairs, settings, strict=True)
     ]
-    judged = _reworded(_judge(changes, *own, margin=design.margin), elsewhere, WITHOUT_PARITY)
+    judged = _reworded(_judge(changes, *by_run, margin=design.margin), elsewhere, WITHOUT_PARITY)
     return [
-        *judged, *own[0], *own[1],
+        *judged, *by_run[0], *by_run[1],
         *_disturbances(before, after, names, named_changed, fidelity),
         *_skin_rows(names, skin),
         *_reworded(_xmcas_rows(before, after, design), elsewhere, WITHOUT_PARITY_PLACES),
@@ -176,10 +176,10 @@ def _middle(yardstick: EncoderEmbeddings, design: Design) -> float:
     for group in (design.a, design.b):
         prompts = [unit_vectors(np.asarray(each)) for each in yardstick.group_images[group] if len(each)]
         sizes, means = np.array([len(x) for x in prompts]), np.stack([x.mean(axis=0) for x in prompts])
-        own = np.square(means).sum(axis=1)
+        squared = np.square(means).sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            apart = (sizes * own - 1) / (sizes - 1)  # no image against itself
-        squares.append(float(np.square(means.mean(axis=0)).sum() + np.sum(apart - own) / len(prompts) ** 2))
+            apart = (sizes * squared - 1) / (sizes - 1)  # no image against itself
+        squares.append(float(np.square(means.mean(axis=0)).sum() + np.sum(apart - squared) / len(prompts) ** 2))
     (drawn_a, words_a), (drawn_b, words_b) = (_means_of(yardstick, group) for group in (design.a, design.b))
     return float((squares[0] - squares[1]) / 2 + (drawn_a + drawn_b) @ (words_a - words_b) / 2)
 
@@ -356,8 +356,8 @@ def _skin_rows(names: Sequence[str], skin: Sequence[np.ndarray]) -> list[Score]:
     about = Score(metric=METRIC, component="skin", category="all", encoder="", n_target=sum(r.n_target for r in rows))
     over_all = held(about, value, error, SKIN, harm=0)
     corrected_rows = corrected(rows, f"{METRIC}: skin")
-    told = [replace(row, encoder="", verdict=CHANGED if row.q <= ALPHA else NOT_SHOWN) for row in corrected_rows]
-    return [*told, over_all]
+    by_concept = [replace(row, encoder="", verdict=CHANGED if row.q <= ALPHA else NOT_SHOWN) for row in corrected_rows]
+    return [*by_concept, over_all]
 
 
 def _xmcas_rows(before: Sequence[EncoderEmbeddings], after: Sequence[EncoderEmbeddings], design: Design) -> list[Score]:
@@ -375,10 +375,10 @@ def _xmcas_rows(before: Sequence[EncoderEmbeddings], after: Sequence[EncoderEmbe
         # run × group; run × image × group: of all images but each one
         means, without = pairs.mean(axis=1), (pairs.sum(axis=1, keepdims=True) - pairs) / (n - 1)
         for name, place in ((SIMILARITY, _similarity), (DISTANCE, _distance)):
-            own, left_out = place(means), np.diff(place(without), axis=0)[0]
+            places, left_out = place(means), np.diff(place(without), axis=0)[0]
             half = _quantile(n) * sqrt((n - 1) / n * float(((left_out - left_out.mean()) ** 2).sum()))
-            row, change = replace(about, component=name), float(own[1] - own[0])
-            rows += [replace(row, setting=s, value=float(v)) for s, v in zip(("before", "after"), own, strict=True)]
+            row, change = replace(about, component=name), float(places[1] - places[0])
+            rows += [replace(row, setting=s, value=float(v)) for s, v in zip(("before", "after"), places, strict=True)]
             linear = name == SIMILARITY
             p = _p_of_swaps(np.diff(place(pairs), axis=0)[0]) if linear else _p_of_distance(pairs, len(design.targets))
             row = replace(row, setting="change", value=change, low=change - half, high=change + half, **p)

@@ -64,7 +64,7 @@ def margins_of(view: EncoderView, weights: Sequence[np.ndarray], margin: float |
     if margin is None:
         return None
     size = len(view.image_cosines)
-    around = [margin_around_middle(view.poles, own, margin) for own in weights]
+    around = [margin_around_middle(view.poles, contrast, margin) for contrast in weights]
     return [np.full(size * len(weights), margin), np.repeat(around, size)]
 
 

@@ -154,8 +154,8 @@ def place(mcas: Estimate, similarity: Estimate, k: Estimate) -> tuple[Estimate, 
 def offset(setup: StudySetup, groups: np.ndarray) -> np.ndarray:
     """Compute ``k = −mean over the third group's prompts of MCAS(prompt as target)``, replicate by replicate."""
     third = setup.design.index(str(setup.design.third))
-    own = np.array(setup.layout.prompt_groups) == third
-    return np.asarray(-composite(groups, setup.a, setup.b)[..., own].mean(axis=-1))
+    is_third = np.array(setup.layout.prompt_groups) == third
+    return np.asarray(-composite(groups, setup.a, setup.b)[..., is_third].mean(axis=-1))
 
 
 def _similarity(setup: StudySetup, tensor: np.ndarray) -> np.ndarray:
@@ -278,11 +278,14 @@ def _norm_rows(setup: StudySetup, view: EncoderView, pairs: Sequence[Score], n_p
     def own_profile(tensor: np.ndarray) -> np.ndarray:
         return profile(tensor if view.reads_text else np.repeat(tensor[..., :1, :], len(MODALITIES), axis=-2))
 
-    def of(part: Replicates) -> Estimate:
+    def norm_of(part: Replicates) -> Estimate:
         numbers = estimate_norm(part, own_profile, norm, setup.settings.confidence)
         return replace(numbers, null=norm(own_profile(part.null)).astype(np.float64).mean(axis=0))
 
-    numbers, basis = each_target(view.targets, of), Basis(MODALITIES if view.reads_text else ("ii",), setup.everyone)
+    numbers, basis = (
+        each_target(view.targets, norm_of),
+        Basis(MODALITIES if view.reads_text else ("ii",), setup.everyone),
+    )
     p_zero = [row.p_zero if isfinite(row.middle) else row.p for row in pairs]
     least = np.reshape(p_zero, (n_pairs, -1)).min(axis=0)
     fields = {"p": np.minimum(1.0, n_pairs * least), "test": f"the smallest p of its {n_pairs} pairs, Bonferroni"}

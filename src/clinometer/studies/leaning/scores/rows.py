@@ -194,8 +194,8 @@ def judge_contrasts(
     decide: Decide | None = None,
 ) -> list[Score]:
     """Correct the rows of all contrasts as one family, and give them verdicts if ``judged``."""
-    sides = [contrast.sides for contrast, own in zip(contrasts, rows, strict=True) for _ in own]
-    tested = corrected([row for own in rows for row in own], family)
+    sides = [contrast.sides for contrast, of_contrast in zip(contrasts, rows, strict=True) for _ in of_contrast]
+    tested = corrected([row for of_contrast in rows for row in of_contrast], family)
     if not judged:
         return tested
     a, b = [a for a, _ in sides], [b for _, b in sides]
@@ -218,7 +218,7 @@ def target_row(
     """Make the row of one target, from ``numbers`` (one for each target) or from the fields."""
     target = setup.design.targets[t]
     imaged = bool(_OF_TARGET_IMAGES & set(basis.modalities))
-    own: dict[str, Any] = {
+    known: dict[str, Any] = {
         "concept": target.name,
         "category": target.category,
         "encoder": view.encoder,
@@ -231,10 +231,10 @@ def target_row(
     counts = setup.layout.word_counts
     if _OF_ATTRIBUTE_IMAGES & set(basis.modalities):
         counts, lost = setup.layout.image_counts, setup.design.missing_attributes
-        own["n_missing_attributes"] = sum(lost.get(setup.design.groups[g], 0) for g in basis.groups)
+        known["n_missing_attributes"] = sum(lost.get(setup.design.groups[g], 0) for g in basis.groups)
     compared = {"n_a": setup.design.a, "n_b": setup.design.b}  # both empty along axes
-    own |= {name: counts[setup.design.index(group)] for name, group in compared.items() if group}
-    return explain(setup, view, t, basis, Score(**(own | fields)))
+    known |= {name: counts[setup.design.index(group)] for name, group in compared.items() if group}
+    return explain(setup, view, t, basis, Score(**(known | fields)))
 
 
 def at_target(fields: Mapping[str, np.ndarray | str], t: int) -> dict[str, Any]:
@@ -242,8 +242,8 @@ def at_target(fields: Mapping[str, np.ndarray | str], t: int) -> dict[str, Any]:
     p = fields.get("p")
     if p is None or not isfinite(p[t]):  # type: ignore[arg-type]
         return {}
-    own = {name: column if isinstance(column, str) else float(column[t]) for name, column in fields.items()}  # type: ignore[index]
-    return own | {"p_error": 0.0}
+    of_target = {name: column if isinstance(column, str) else float(column[t]) for name, column in fields.items()}  # type: ignore[index]
+    return of_target | {"p_error": 0.0}
 
 
 def explain(setup: StudySetup, view: EncoderView, t: int | None, basis: Basis, row: Score) -> Score:

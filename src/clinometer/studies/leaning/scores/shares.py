@@ -273,14 +273,14 @@ def fidelity_differences(first: Iterable[Score], second: Iterable[Score], view: 
     ``own_fidelity`` is the mean of f_t, and ``own_unshown`` the share of targets that are not shown better than chance,
     of each run. Nothing where either run has no such share.
     """
-    own = [_shares(rows, view) for rows in (first, second)]
-    names = [name for name in own[0] if name in own[1]]
-    fewest = {name: min(sum(row.n_target for row in run[name]) for run in own) for name in names}
+    by_run = [_shares(rows, view) for rows in (first, second)]
+    names = [name for name in by_run[0] if name in by_run[1]]
+    fewest = {name: min(sum(row.n_target for row in run[name]) for run in by_run) for name in names}
     enough = [name for name in names if fewest[name] >= FEWEST_IMAGES]
     names = enough or names
     if not names:
         return []
-    of_both = [[by_name[name] for name in names] for by_name in own]
+    of_both = [[by_name[name] for name in names] for by_name in by_run]
     answers = [  # of each image of a target, whether its own prompt is the nearest
         [np.concatenate([np.arange(row.n_target) < round(row.value * row.n_target) for row in rows]) for rows in run]
         for run in of_both
@@ -344,13 +344,13 @@ def _matches(encoder: EncoderEmbeddings, matches: TextMatches | None, sizes: Seq
     texts = texts_of(encoder)
     if texts is None or matches is None:
         return [_Match(np.empty(0), 1, nan, "one text: there is no other to compare with")] * len(sizes)
-    found, owners, starts = list[_Match](), np.repeat(texts.own, sizes), np.cumsum([0, *sizes])
+    results, owners, starts = list[_Match](), np.repeat(texts.positions, sizes), np.cumsum([0, *sizes])
     at_once = max(HELD // max(len(owners), 1), 1)
-    for first in range(0, len(texts.own), at_once):
+    for first in range(0, len(texts.positions), at_once):
         by_target = np.concatenate([gains.read(first, first + at_once) for gains in matches.gains], axis=1)
         for k, gains in enumerate(by_target, start=first):
-            mine, others = gains[starts[k] : starts[k + 1]], gains[owners != texts.own[k]]
+            mine, others = gains[starts[k] : starts[k + 1]], gains[owners != texts.positions[k]]
             p = rank_sum_p(mine, others) if len(mine) and len(others) else nan
             n_prompts, reason = (len(texts.units), "") if len(mine) else (0, "no image of the target")
-            found.append(_Match(matches.ranks[k], n_prompts, p, reason))
-    return found
+            results.append(_Match(matches.ranks[k], n_prompts, p, reason))
+    return results

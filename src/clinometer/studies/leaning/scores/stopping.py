@@ -182,9 +182,9 @@ def rows_when_stopped(rows: Sequence[Score], stands: Mapping[str, Sequence[Evide
     }
     stopped_rows = []
     for row in rows:
-        own = evidence.get((row.component, row.concept))
-        if (row.metric, row.encoder) == ("mcas", "mean") and own is not None:
-            stopped_rows.append(_decide(row, *own, design))
+        judged = evidence.get((row.component, row.concept))
+        if (row.metric, row.encoder) == ("mcas", "mean") and judged is not None:
+            stopped_rows.append(_decide(row, *judged, design))
         elif row.metric in (READER, MIDDLE) or (row.metric == "mcas" and row.component in ("itp", "tt", TEXT_PART)):
             stopped_rows.append(row)  # no target image enters
         else:
@@ -365,16 +365,16 @@ def _chances(
 ) -> list[np.ndarray]:
     """Find the chances of leaning and, with a margin, of balance: (times the images, evidence) each."""
 
-    def of(mean: float, alternative: Literal["greater", "less"], needed: np.ndarray) -> np.ndarray:
+    def chance(mean: float, alternative: Literal["greater", "less"], needed: np.ndarray) -> np.ndarray:
         return chance_to_reach(
             observations, mean - constant, needed, AHEAD, low=span[0], high=span[1], alternative=alternative
         )  # fmt: skip
 
-    leaning = of(reach, "greater", 2 * evidence) + of(-reach, "less", 2 * evidence)
+    leaning = chance(reach, "greater", 2 * evidence) + chance(-reach, "less", 2 * evidence)
     if margin is None or margin <= reach:
         return [leaning]
     inner = margin - reach
-    return [leaning, of(inner, "less", evidence) + of(-inner, "greater", evidence) - 1]
+    return [leaning, chance(inner, "less", evidence) + chance(-inner, "greater", evidence) - 1]
 
 
 def _decide(row: Score, stand: Evidence, p_holm: float, design: Design) -> Score:

@@ -116,12 +116,12 @@ def trace_rows(
     settings = ResamplingSettings(1, 0, seed, confidence)
     ends, view_of_end, setup = _at(finished, design, settings, "")
     end = _image_parts(ends)
-    level = level_of_told(end, confidence)
+    level = interval_level(end, confidence)
     way, rows = list[_Step](), list[Score]()
     for step, read in sorted(steps.items()):
-        own, view, _ = _at(read(), design, settings, f"step {step}")
-        rows += own
-        way.append(_Step(step, _image_parts(own), _half(setup, view, view_of_end, 1 - level)))
+        step_rows, view, _ = _at(read(), design, settings, f"step {step}")
+        rows += step_rows
+        way.append(_Step(step, _image_parts(step_rows), _half(setup, view, view_of_end, 1 - level)))
     sides = design.a, design.b
     sets_in = [
         row for t, last in enumerate(end) for row in _onset_rows(t, last, way, total, before, sides, level, confidence)
@@ -201,7 +201,7 @@ def _onset_rows(
 ) -> Iterator[Score]:
     """Report where one target's leaning sets in, and where half of it is there."""
     about = Score(metric=TRACE, component=ONSET, concept=end.concept, category=end.category, n_target=end.n_target)
-    sign = side_told(end, confidence)
+    sign = side_by_q(end, confidence)
     if not sign:
         unread = end.verdict == Verdict.NOT_MEASURED and end.n_target >= FEWEST_IMAGES
         reason = FEW if end.n_target < FEWEST_IMAGES else UNREAD if unread else NO_LEANING
@@ -212,9 +212,9 @@ def _onset_rows(
     onset = from_on([side == sign for side in leanings], numbers, total)
     opposed = behind([side == -sign for side in leanings], numbers)
     group = sides[0] if sign > 0 else sides[1]
-    own = [row for row in before if row.concept == end.concept]  # of the text there is an interval over words alone
-    ends = [(IN_TEXT, row.stimulus_low, row.stimulus_high) for row in own if row.metric == OWN_TEXT]
-    ends += [(IN_PRIOR, row.low, row.high) for row in own if row.metric == PRIOR]
+    earlier = [row for row in before if row.concept == end.concept]  # of the text there is an interval over words alone
+    ends = [(IN_TEXT, row.stimulus_low, row.stimulus_high) for row in earlier if row.metric == OWN_TEXT]
+    ends += [(IN_PRIOR, row.low, row.high) for row in earlier if row.metric == PRIOR]
     shown = (place for place, low, high in ends if (low > 0 and sign > 0) or (high < 0 and sign < 0))
     yield replace(
         about, value=onset, low=opposed, high=onset, group=group, flag=next(shown, IN_STEPS),
@@ -227,7 +227,7 @@ def _onset_rows(
     yield replace(about, component=HALF, value=value, low=below, high=above, group=group)
 
 
-def side_told(row: Score, confidence: float) -> int:
+def side_by_q(row: Score, confidence: float) -> int:
     """Return the side an image part, or a difference of two, leans to in the end by its q: 1, −1, or 0 for neither.
 
     How much it leans does not matter: what is within a suite's margin sets in somewhere, too.
@@ -235,7 +235,7 @@ def side_told(row: Score, confidence: float) -> int:
     return int(np.sign(row.value)) if row.verdict not in UNJUDGED and row.q <= 1 - confidence else 0
 
 
-def level_of_told(end: Sequence[Score], confidence: float) -> float:
+def interval_level(end: Sequence[Score], confidence: float) -> float:
     """Return the level that intervals on the way have, as they are told of some targets alone.
 
     ::
@@ -246,8 +246,8 @@ def level_of_told(end: Sequence[Score], confidence: float) -> float:
     decision 64.
     """
     m = sum(row.verdict not in UNJUDGED for row in end)
-    told = sum(bool(side_told(row, confidence)) for row in end)
-    return (1 - confidence) * (told / m if told else 1.0)
+    n_leaning = sum(bool(side_by_q(row, confidence)) for row in end)
+    return (1 - confidence) * (n_leaning / m if n_leaning else 1.0)
 
 
 def side_shown(row: Score, level: float) -> int:
@@ -260,8 +260,8 @@ def side_shown(row: Score, level: float) -> int:
 def from_on(holds: Sequence[bool], numbers: Sequence[int], total: int) -> float:
     """Find the first step from which on something holds at all of them; the last of all where it holds at none."""
     first = float(total)
-    for held, number in zip(reversed(holds), reversed(numbers), strict=True):
-        if not held:
+    for is_so, number in zip(reversed(holds), reversed(numbers), strict=True):
+        if not is_so:
             break
         first = float(number)
     return first
@@ -270,8 +270,8 @@ def from_on(holds: Sequence[bool], numbers: Sequence[int], total: int) -> float:
 def behind(holds: Sequence[bool], numbers: Sequence[int]) -> float:
     """Find the step behind those leading ones at which something holds; the first of all where it does at none."""
     behind = 1.0
-    for held, number in zip(holds, numbers, strict=True):
-        if not held:
+    for is_so, number in zip(holds, numbers, strict=True):
+        if not is_so:
             break
         behind = number + 1.0
     return behind
@@ -281,9 +281,9 @@ def _agreement_rows(step: _Step, end: Sequence[Score], confidence: float) -> Ite
     """Compare a step's verdicts, and the order of its image parts, with those of the finished images."""
     about, pairs = (
         Score(metric=TRACE, component=AGREEMENT, category="all", setting=f"step {step.number}"),
-        [(own, last) for own, last in zip(step.image_parts, end, strict=True) if last.verdict],
+        [(at_step, last) for at_step, last in zip(step.image_parts, end, strict=True) if last.verdict],
     )
-    alike = sum((own.verdict, own.side) == (last.verdict, last.side) for own, last in pairs)
+    alike = sum((at_step.verdict, at_step.side) == (last.verdict, last.side) for at_step, last in pairs)
     share = wilson_interval(alike, len(pairs), confidence)
     yield replace(
         about, value=share.value, low=share.low, high=share.high, n_target=len(pairs),
@@ -308,7 +308,7 @@ def compare_traces(
     design: Design,
     *,
     paired: bool,
-    own: tuple[Sequence[Score], Sequence[Score]],
+    by_run: tuple[Sequence[Score], Sequence[Score]],
     total: int,
     seed: int = 0,
     confidence: float = 0.95,
@@ -331,7 +331,7 @@ def compare_traces(
     ----------
     first, second : of each step that was looked at, what reads the embeddings of its estimates; where ``paired``, of
         images that are partners.
-    own : rows of :func:`trace_rows` of either run.
+    by_run : rows of :func:`trace_rows` of either run.
     total : how many steps either draws in.
     """
     design, settings = of_images_there(design), ResamplingSettings(1, 1, seed, confidence)
@@ -349,14 +349,14 @@ def compare_traces(
         way[step] = [row for row in at_step if (row.component, row.encoder) == (IMAGE_PART, MEAN)]
         rows += at_step
     if way:
-        level = level_of_told(way[max(way)], confidence)
+        level = interval_level(way[max(way)], confidence)
         rows += [
             _parting([of_step[t] for of_step in way.values()], list(way), total, design, level, confidence)
             for t in range(len(design.targets))
         ]
-    by_name = [{(row.component, row.concept): row for row in of_run} for of_run in own]
+    first_rows, second_rows = [{(row.component, row.concept): row for row in of_run} for of_run in by_run]
     return rows + [
-        _later(component, by_name[0][component, target.name], by_name[1][component, target.name])
+        _later(component, first_rows[component, target.name], second_rows[component, target.name])
         for component in (ONSET, HALF)
         for target in design.targets
     ]
@@ -367,7 +367,7 @@ def _parting(
 ) -> Score:
     """Find from which step on two runs differ in a target as they do at the last step that both looked at."""
     sides = [side_shown(row, level) for row in way]
-    last, sign = way[-1], side_told(way[-1], confidence)
+    last, sign = way[-1], side_by_q(way[-1], confidence)
     about = Score(metric=TRACE, component=PARTING, concept=last.concept, category=last.category, n_target=last.n_target)
     if not sign:
         return replace(about, reason=f"no difference is shown at step {numbers[-1]}, the last that both looked at")

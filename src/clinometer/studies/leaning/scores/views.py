@@ -219,15 +219,15 @@ class _ImagePart:
 
         def signed(weights: np.ndarray, slices: Sequence[slice]) -> np.ndarray:
             """Return the columns of a and b, those of b negated; NaN where a group has no items."""
-            own = weights[:, slices[a]], -weights[:, slices[b]]
-            known = all(x.shape[1] for x in own)
-            return np.concatenate(own, axis=1, dtype=np.float64) if known else np.full((len(weights), 1), np.nan)
+            of_both = weights[:, slices[a]], -weights[:, slices[b]]
+            known = all(x.shape[1] for x in of_both)
+            return np.concatenate(of_both, axis=1, dtype=np.float64) if known else np.full((len(weights), 1), np.nan)
 
         def of_pair(items: np.ndarray | None, slices: Sequence[slice], width: int) -> np.ndarray:
-            own = (slices[a], slices[b])
-            if items is None or any(x.stop == x.start for x in own):
+            of_both = (slices[a], slices[b])
+            if items is None or any(x.stop == x.start for x in of_both):
                 return np.full((1, width), np.nan)
-            return np.concatenate([items[x] for x in own])
+            return np.concatenate([items[x] for x in of_both])
 
         images = signed(replicate_weights.images, self.layout.image_slices)
         self._words = signed(replicate_weights.words, self.layout.word_slices)
@@ -243,17 +243,17 @@ class _ImagePart:
 
     def cosines(self, t: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Read the target's images; what each encoder's weights are multiplied by: (k × n), (words × n), (n,)."""
-        found = []
+        by_encoder = []
         for encoder, (items, words, fixed) in zip(self._encoders, self._right, strict=True):
             pieces = [unit_rows(rows) for rows in pieces_of(encoder.target_images, t, ROWS)]
-            found.append(
+            by_encoder.append(
                 (
                     np.concatenate([rows.T if items is None else items @ rows.T for rows in pieces], axis=1),
                     np.concatenate([words @ rows.T for rows in pieces], axis=1),
                     np.concatenate([(rows @ fixed.T)[:, 0] for rows in pieces]),
                 )
             )
-        return found
+        return by_encoder
 
     def replicates(
         self, first: int, weights: np.ndarray, cosines: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -261,12 +261,12 @@ class _ImagePart:
         """Weigh the images in the replicates from ``first`` on: over images and over stimuli, (2 × R)."""
         weights, rows = weights.astype(np.float64), slice(first, first + len(weights))
         by_encoder = self._replicate_weights.encoders[rows]
-        found = np.zeros((2, len(weights)))
+        values = np.zeros((2, len(weights)))
         for at, (left, (images, words, fixed)) in enumerate(zip(self._left, cosines, strict=True)):
             ii = np.vecdot(weights, matmul(left[rows], images))
-            found[0] += (ii + matmul(weights, fixed)) / len(cosines)
-            found[1] += (ii + np.vecdot(weights, matmul(self._words[rows], words))) * by_encoder[:, at]
-        return found
+            values[0] += (ii + matmul(weights, fixed)) / len(cosines)
+            values[1] += (ii + np.vecdot(weights, matmul(self._words[rows], words))) * by_encoder[:, at]
+        return values
 
 
 def linear_views(encoders: Sequence[EncoderEmbeddings], setup: StudySetup) -> StudyViews:
@@ -299,8 +299,8 @@ def resampling_weights(setup: StudySetup, n_encoders: int) -> ReplicateWeights:
     return ReplicateWeights(
         targets=of_target,
         prompts=tuple(  # a prompt's columns of all images' weights, scaled to sum to 1
-            all_images[:, own] * np.float32(count / max(own.stop - own.start, 1))
-            for own, count in zip(layout.prompt_slices, counts, strict=True)
+            all_images[:, columns] * np.float32(count / max(columns.stop - columns.start, 1))
+            for columns, count in zip(layout.prompt_slices, counts, strict=True)
         ),
         images=all_images,
         words=np.concatenate(words, axis=1),
@@ -388,7 +388,7 @@ def _groups_as_targets(
         return None, [None] * len(encoders)
     cosines = [group_cosines(encoder, layout) for encoder in encoders]
     weights = Weights(replicate_weights.prompts, replicate_weights.images, replicate_weights.words)
-    stimuli = [mean_cosines(own, layout, weights) for own in cosines]
+    stimuli = [mean_cosines(encoder_cosines, layout, weights) for encoder_cosines in cosines]
     if len(pooled) > 1:
         cosines.append(average_cosines([cosines[i] for i in pooled]))
         stimulus = np.zeros_like(stimuli[0])
@@ -397,11 +397,13 @@ def _groups_as_targets(
         stimuli.append(stimulus)
     uniform = uniform_weights(layout, [len(x) for x in cosines[0].image_image])
     images = Weights(replicate_weights.prompts, replicate_weights.images, replicate_weights.fixed_words)
-    made: list[Replicates | None] = [
-        Replicates(mean_cosines(own, layout, uniform)[0], mean_cosines(own, layout, images), stimulus)
-        for own, stimulus in zip(cosines, stimuli, strict=True)
+    replicates: list[Replicates | None] = [
+        Replicates(
+            mean_cosines(encoder_cosines, layout, uniform)[0], mean_cosines(encoder_cosines, layout, images), stimulus
+        )
+        for encoder_cosines, stimulus in zip(cosines, stimuli, strict=True)
     ]
-    return (made[-1] if len(pooled) > 1 else None), made[: len(encoders)]
+    return (replicates[-1] if len(pooled) > 1 else None), replicates[: len(encoders)]
 
 
 class _Collector:
