@@ -1,4 +1,4 @@
-"""What a generator and an encoder are, to the rest of the house, and what each may be able to do besides.
+"""The protocols of generators and encoders, and of what each may be able to do besides.
 
 A generator draws images for requests; an encoder turns images and texts into vectors of one space. Each carries a card:
 the encoder is part of the measurement, so name, weights and preprocessing are recorded with every number. What reads
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from clinometer._torch import torch
 
 Status = Literal["ok", "refused", "failed", "blank"]
-"""What became of an image: drawn, refused by the model, failed with an error, or drawn in one colour."""
+"""The outcome of an image: drawn, refused by the model, failed with an error, or drawn in one colour."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ SETTINGS: Final = (
     "prefer",
     "batch_size",
 )
-"""Options of a generator that its weights do not hang on."""
+"""Options of a generator that its weights do not depend on."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ METHODS: Final = {
     ENCODERS: ("encode_images", "encode_texts"),
     READERS: ("read",),
 }
-"""What a plug-in's object offers, by its group: one of these at least."""
+"""The methods of a plug-in's object by its group, of which it has at least one."""
 USAGES = {
     "reference": "reference",
     "diffusers": "DIRECTORY, FILE.safetensors or OWNER/NAME[@REVISION]",
@@ -68,7 +68,7 @@ USAGES = {
 }
 EXTRA_PACKAGES = ("torch", "torchvision", "diffusers", "transformers", "accelerate", "safetensors", "open_clip",
                   "huggingface_hub")  # fmt: skip
-"""What the extra ``models`` brings, as it is imported."""
+"""The packages that the extra ``models`` installs, by the names under which they are imported."""
 _LIBRARIES = ("torch", "diffusers", "transformers", "accelerate", "safetensors", "sentence-transformers", "peft")
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(@[\w./-]+)?")
 

@@ -85,7 +85,7 @@ def locate_files(
     Raises
     ------
     ModelNotFoundError, ModelError
-        As of `locate`.
+        As in `locate`.
     """
 
     def download(repository: str, revision: str | None) -> str:

@@ -21,7 +21,7 @@ NETWORKS = ("unet", "transformer")
 """The components of a pipeline that may be its denoising network, in the order they are looked for."""
 
 START = {"guidance_scale": 1.0, "num_inference_steps": 2, "output_type": "latent"}
-"""How a pipeline is started: without guidance, and with steps enough that the first is not at timestep 0."""
+"""Arguments that start a pipeline: without guidance, and with so many steps that the first is not at timestep 0."""
 
 COPIES = 2
 """Copies of a prompt in the call that is recorded: arguments with this many rows depend on the prompt."""

@@ -43,9 +43,6 @@ NOT_FINITE = "the model's errors are not finite; try dtype float32"
 ENDLESS = 2**31
 """So many trials that a mean over them is the expectation."""
 
-Row = tuple[int, int, int]
-"""An image, a trial, a class."""
-
 
 @dataclass(frozen=True)
 class ClassErrors:
@@ -157,14 +154,26 @@ class DiffusionClassifier:
         evaluations = np.zeros(len(images), int)
         latents = self.denoiser.encode_images(images) if images else torch.empty(0)
         for start, stop in race.looks():
-            rows = [
-                (image, trial, label)
-                for image in range(len(images))
-                for trial in range(start, stop)
-                for label in np.flatnonzero(race.active[image]).tolist()
-            ]
+            # an image, a trial and a class each; a batch is full, whatever images and classes its rows are of
+            rows = np.argwhere(np.repeat(race.active[:, None], stop - start, axis=1)) + np.array([0, start, 0])
             evaluations += race.active.sum(axis=1) * (stop - start)
-            self._fill(errors, rows, keys, where, latents, advance)
+            done = 0
+            while done < len(rows):
+                image, trial, label = rows[done : done + self.denoiser.batch_size].T
+                timesteps = self.denoiser.timesteps(torch.from_numpy(where[image, trial]))
+                places = list(zip(image.tolist(), trial.tolist(), strict=True))
+                drawn: dict[tuple[int, int], torch.Tensor] = {}  # shared by the classes
+                for (i, j), t in zip(places, timesteps.tolist(), strict=True):
+                    if (i, j) not in drawn:
+                        drawn[i, j] = noise(self.seed, keys[i], t, j, latents.shape[1:])
+                errors[image, label, trial] = self.denoiser.errors(
+                    latents[torch.from_numpy(image)],
+                    timesteps,
+                    torch.stack([drawn[place] for place in places]),
+                    [self.prompts[c] for c in label],
+                )
+                done += len(places)
+                advance(len(places))
             race.judge(errors[:, :, :stop], where[:, :stop])
         advance(errors.size - int(evaluations.sum()))
         return ClassErrors(self.labels, keys, errors, where, evaluations, self.denoiser.tolerance)
@@ -173,34 +182,6 @@ class DiffusionClassifier:
         """Choose a class for each image."""
         measured = self.errors(images)
         return [choose(measured, image) for image in range(len(images))]
-
-    def _fill(
-        self,
-        errors: np.ndarray,
-        rows: Sequence[Row],
-        keys: Sequence[str],
-        where: np.ndarray,
-        latents: torch.Tensor,
-        advance: Callable[[int], None],
-    ) -> None:
-        """Measure rows in batches of full size, whatever images and classes they are of."""
-        done = 0
-        while done < len(rows):
-            batch = rows[done : done + self.denoiser.batch_size]
-            image, trial, label = np.array(batch).T
-            timesteps = self.denoiser.timesteps(torch.from_numpy(where[image, trial]))
-            drawn: dict[tuple[int, int], torch.Tensor] = {}  # shared by the classes
-            for i, j, t in zip(image.tolist(), trial.tolist(), timesteps.tolist(), strict=True):
-                if (i, j) not in drawn:
-                    drawn[i, j] = noise(self.seed, keys[i], t, j, latents.shape[1:])
-            errors[image, label, trial] = self.denoiser.errors(
-                latents[torch.from_numpy(image)],
-                timesteps,
-                torch.stack([drawn[i, j] for i, j, _ in batch]),
-                [self.prompts[c] for c in label],
-            )
-            done += len(batch)
-            advance(len(batch))
 
 
 def choose(measured: ClassErrors, image: int) -> Choice:

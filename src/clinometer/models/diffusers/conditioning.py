@@ -38,7 +38,7 @@ ENCODE_PROMPT_OUTPUTS: dict[str, tuple[str | None, ...]] = {
     "FluxPipeline": ("prompt_embeds", "pooled_prompt_embeds", None),
     "CogView4Pipeline": ("prompt_embeds", "negative_prompt_embeds"),
 }
-"""What ``encode_prompt`` returns, by the names under which ``__call__`` takes it; None for what it does not take."""
+"""The outputs of ``encode_prompt`` by their names as arguments of ``__call__``; None for what that does not take."""
 
 OWN_NOISE = ("FluxPipeline", "CogView4Pipeline")
 """Pipelines that draw their own noise: their latents are rows of patches and not a grid, or float32 at any precision.
@@ -176,7 +176,7 @@ class Conditioning:
 
 
 PRIOR: Final = "own:prior"
-"""What its embeddings go by, in a run and in the scores."""
+"""The name of its embeddings in a run and in the scores."""
 
 NOT_FINITE = "the prior returned values that are not finite; try dtype float32"
 

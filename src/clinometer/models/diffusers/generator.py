@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 REFUSED = "the pipeline's safety checker flagged it"
 FLAGS = ("nsfw_content_detected", "nsfw_detected", "watermark_detected")
-"""What an output may say of each image that was replaced: Stable Diffusion the first, DeepFloyd IF the others."""
+"""Fields of an output that mark each replaced image: the first of Stable Diffusion, the others of DeepFloyd IF."""
 
 MARK: Final = "mark"
 """The setting, in a card, of a checker whose flags are stored with the pictures, as its ``marks``."""

@@ -50,7 +50,7 @@ MOVED = {
 """Classes that diffusers still has and no longer finds by their names."""
 
 IMAGES = ("images", "image")
-"""What the field of a pipeline's output may be called that holds its images; Kandinsky 5 gives the second."""
+"""The names of the field of a pipeline's output that holds its images; the second is that of Kandinsky 5."""
 
 OWN_DOING: dict[str, str | tuple[str, ...]] = {
     "diffusers.models.modeling_utils": "There are modules in",
@@ -66,7 +66,7 @@ component, or that does not fit; and of images that a checker took, which count 
 """
 
 IMAGE_GUIDANCE = "image_guidance_scale"
-"""How closely some pipelines keep to the image that they edit."""
+"""The argument for how closely some pipelines keep to the image that they edit."""
 
 CONNECTED = ("prior",)
 """Keys of a repository's README under which it names the repositories that it is incomplete without."""
@@ -75,7 +75,7 @@ NEVER_READ = ("logit_scale", "logit_bias", "mask_token")
 """Weights of training alone: features and states are computed without them."""
 
 TEXT_ALONE = (*NEVER_READ, "pooler", "lm_head", "visual", "vision_tower", "vision_model", "multi_modal_projector")
-"""What is not read either where a language model serves as a text encoder; some repositories leave it out."""
+"""Weights that are not read where a language model serves as a text encoder; some repositories leave them out."""
 
 for _logger in OWN_DOING:
     logging.getLogger(_logger).addFilter(lambda record: not record.getMessage().startswith(OWN_DOING[record.name]))

@@ -31,7 +31,7 @@ from clinometer.models.diffusers.backbone import network_of
 from clinometer.models.mitigation import IN_WORDS, TENSORS, Mitigation, read_mitigation
 
 ATTENTION: Final = "attn2"
-"""How diffusers calls the cross-attention of a UNet's transformer block."""
+"""The name of the cross-attention of a UNet's transformer block in diffusers."""
 
 
 def cross_attentions(network: Any) -> dict[str, Any]:

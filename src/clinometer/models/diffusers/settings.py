@@ -30,17 +30,17 @@ TRUE_GUIDANCE = "true_cfg_scale"
 """Guidance that some pipelines (Qwen-Image) leave out where no negative prompt is given, whatever its scale."""
 
 EMPTY_NEGATIVE = " "
-"""What the authors of those models give for none."""
+"""The empty negative prompt of these models, as their authors write it."""
 
 BETWEEN, BETWEEN_STEPS = "intermediate_timesteps", 2
-"""What some pipelines (Sana Sprint) set by default, and refuse at any other number of steps than this."""
+"""An argument that some pipelines (Sana Sprint) set by default, and the only number of steps at which they take it."""
 
 STEP_NAMES = tuple(name for key in ("steps", "prior_steps") for name in CALL_NAMES[key])
 TRIAL_STEPS = 2
-"""Of a call whose images are thrown away: memory does not grow with the steps, and some samplers need two."""
+"""Steps of a trial call: memory does not grow with the steps, and some samplers need two."""
 
 FIXED = {"use_resolution_binning": False, "clean_caption": False}
-"""What would else draw another size than was asked for, or depend on which further packages are installed."""
+"""Arguments that are set so that the size is the one requested, and no result depends on optional packages."""
 
 OWN_SIZE = {"max_area", "_auto_resize"}
 """By what some pipelines (FLUX Kontext) change the size that they were asked for."""

@@ -35,7 +35,7 @@ from clinometer.models.weights import (
 )
 
 CONFIGURATION = ("*.json", "*.txt", "*.model")
-"""What is fetched of a repository that serves as configuration: no weights."""
+"""The files that are downloaded of a repository that serves as configuration: no weights."""
 
 LORA_MARKS = (".lora_", "lora_unet_", "lora_te", ".lora.", "hada_w1", "lokr_w1")
 DENOISER = "model.diffusion_model."
@@ -43,7 +43,7 @@ AUTOENCODERS = ("first_stage_model.", "vae.")
 TEXT_ENCODERS = ("cond_stage_model.", "conditioner.embedders.", "text_encoders.clip")
 T5 = "text_encoders.t5xxl."
 FALLBACK = "v1"
-"""What diffusers takes a file for that it does not know."""
+"""The type that diffusers infers for a file that it does not know."""
 
 
 def checked_file(spec: str) -> tuple[Source, Path, dict[str, Any]]:

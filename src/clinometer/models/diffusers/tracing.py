@@ -266,7 +266,7 @@ def _tell_steps(scheduler: Any, take: Callable[[torch.Tensor | None, torch.Tenso
 
 
 TOLD: Final = ("pred_original_sample", "denoised")
-"""How the output of a scheduler's step calls its own estimate."""
+"""The names of a scheduler's own estimate in the output of its step."""
 
 
 def _estimate(scheduler: Any, predicted: torch.Tensor, timestep: Any, noisy: torch.Tensor) -> torch.Tensor:

@@ -17,7 +17,7 @@ from clinometer._torch import dtype_name, torch
 from clinometer.models.protocols import Card, ShowsPipeline, offers
 
 OWN: Final = "own:"
-"""What the names of these encoders begin with."""
+"""The beginning of the names of these encoders."""
 
 LONGEST = 512
 """Tokens of a text, where a tokenizer names no limit."""

@@ -41,7 +41,7 @@ from clinometer.models.weights import (
 )
 
 CHECKPOINT = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
-"""What is fetched of a repository: weights, configurations, vocabularies, templates."""
+"""The files of a repository that are downloaded: weights, configurations, vocabularies, templates."""
 
 POOLINGS = ("cls", "mean", "pooled")
 CLASS_TOKENS = {"cls_token", "class_token", "class_embedding", "cls_register_token"}
@@ -52,7 +52,7 @@ IN_BYTES = {"do_rescale": False, "do_normalize": False}
 """Steps that an image processor is to leave out."""
 
 Prepared = dict[str, torch.Tensor]
-"""What a model takes of an image, by the names it takes it under."""
+"""The inputs of a model for one image, by name."""
 
 
 class TransformersEncoder(DualEncoderBase):

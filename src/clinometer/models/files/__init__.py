@@ -380,8 +380,12 @@ def _found_files(name: str, folder: Path, rows: Sequence[ManifestRow]) -> list[M
     inside = root.rstrip(os.sep) + os.sep
     line_of: dict[str, int] = {}
     missing: list[ManifestRow] = []
-    for row in (_as_spelled(root, row) for row in rows):
-        path = _resolve(root, row.file)
+    for listed in rows:
+        row, path = listed, _resolve(root, listed.file)
+        if not listed.file.isascii() and not os.path.isfile(path):
+            spelled = (unicodedata.normalize(form, listed.file) for form in ("NFC", "NFD"))
+            there = next((file for file in spelled if os.path.isfile(_resolve(root, file))), listed.file)
+            row, path = replace(listed, file=there), _resolve(root, there)
         found.append(row)
         if not os.path.normcase(path).startswith(os.path.normcase(inside)):
             raise ImportManifestError.untrusted(
@@ -413,13 +417,6 @@ def unlisted_images(folder: Path, rows: Iterable[ManifestRow]) -> list[str]:
     except InvalidInputError:
         return []
     return [path.relative_to(folder).as_posix() for path in there if os.path.realpath(path) not in listed]
-
-
-def _as_spelled(root: str, row: ManifestRow) -> ManifestRow:
-    if row.file.isascii() or os.path.isfile(_resolve(root, row.file)):
-        return row
-    spelled = (unicodedata.normalize(form, row.file) for form in ("NFC", "NFD"))
-    return next((replace(row, file=file) for file in spelled if os.path.isfile(_resolve(root, file))), row)
 
 
 def _like(root: str, file: str) -> str:

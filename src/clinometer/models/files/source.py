@@ -53,13 +53,13 @@ from clinometer.models.protocols import (
 from clinometer.models.weights import file_hash, hash_files, hash_of_hashes
 
 MOST_THREADS = 16
-"""That decode files."""
+"""The most threads that decode files."""
 
 AT_ONCE = 8
 """Files that a thread decodes in one go, at most."""
 
 AT_ONCE_BYTES = 2**24
-"""What they may take in memory; a larger one is decoded alone."""
+"""The most memory that they may take, in bytes; a larger file is decoded alone."""
 
 IMAGE = "image"
 TABLES = (".parquet", ".arrow")
@@ -68,10 +68,45 @@ ROWS_AT_ONCE = 4
 """Rows of the image column that are held together."""
 
 _COUNTING: Final = Lock()
-"""Of the module, so that a source can be sent to another process."""
+"""Belongs to the module, so that a source can be sent to another process."""
 
 
-class FolderSource:
+class _FinishedImages:
+    """The requests that finished images answer, and what a card says of the images."""
+
+    def __init__(
+        self, name: str, family: str, weights_sha256: str, rows: Sequence[ManifestRow], max_pixels: int
+    ) -> None:  # fmt: skip
+        self.batch_size = 32
+        self.conversions: Counter[str] = Counter()  # what was done to images that are not plain RGB, and to how many
+        self._max_pixels = max_pixels
+        self._files = {row.file: row.file for row in rows}
+        self._flagged = {row.file for row in rows if row.flagged}
+        self._batches = {row.file: row.batch for row in rows if row.batch}
+        self.card = Card(
+            kind="generator",
+            name=name,
+            family=family,
+            weights_sha256=weights_sha256,
+            settings={"max_pixels": max_pixels} | marks_of(rows),
+            notes={"images": len(self._files)},
+        )
+
+    def assign(self, files: Mapping[str, str]) -> None:
+        """Assign the files to the requests that they answer, by their ids. Until then, a file's own path is its id."""
+        self._files = dict(files)
+
+    def _decode(self, request: GenerationRequest, file: str, source: bytes | Path, started: float) -> GenerationResult:
+        decoding, content = decode_file(source, max_pixels=self._max_pixels)
+        with _COUNTING:
+            self.conversions.update(decoding.conversions)
+        return GenerationResult(
+            request.id, decoding.status, decoding.image, decoding.reason, perf_counter() - started, content,
+            file in self._flagged, batch=self._batches.get(file),
+        )  # fmt: skip
+
+
+class FolderSource(_FinishedImages):
     """Finished images of a folder.
 
     Parameters
@@ -90,37 +125,21 @@ class FolderSource:
         name: str | None = None,
         max_pixels: int = MAX_PIXELS,
     ) -> None:
-        self.batch_size = 32
-        self.conversions: Counter[str] = Counter()  # what was done to images that are not plain RGB, and to how many
         self._directory = Path(directory)
-        self._max_pixels = max_pixels
-        self._files = {row.file: row.file for row in rows}
-        self._flagged = {row.file for row in rows if row.flagged}
-        self._batches = {row.file: row.batch for row in rows if row.batch}
         self._decoded: dict[str, int] = {}  # by file, as far as anybody asked
-        self.card = Card(
-            kind="generator",
-            name=name or self._directory.resolve().name,
-            family="folder",
-            weights_sha256=hash_of_hashes(self._hashes()),
-            settings={"max_pixels": max_pixels} | marks_of(rows),
-            notes={"images": len(self._files)},
-        )
+        hashes = hash_of_hashes(self._hashes([row.file for row in rows], max_pixels))
+        super().__init__(name or self._directory.resolve().name, "folder", hashes, rows, max_pixels)
 
-    def _hashes(self) -> Iterator[tuple[Path, str]]:
-        """Yield each file with its hash. One that is too large fails unread, and to hash it may take hours."""
-        for file in self._files:
+    def _hashes(self, files: Iterable[str], max_pixels: int) -> Iterator[tuple[Path, str]]:
+        """Yield each file once with its hash. One that is too large fails unread, and to hash it may take hours."""
+        for file in dict.fromkeys(files):
             path = self._directory / file
             content = at_hand(path)
-            if not may_be_read(content, self._max_pixels):
+            if not may_be_read(content, max_pixels):
                 continue
             if isinstance(content, bytes):
-                self._decoded[file] = decoded_bytes(content, max_pixels=self._max_pixels)
+                self._decoded[file] = decoded_bytes(content, max_pixels=max_pixels)
             yield path.relative_to(self._directory), sha256(content) if isinstance(content, bytes) else file_hash(path)
-
-    def assign(self, files: Mapping[str, str]) -> None:
-        """Assign the files to the requests that they answer, by their ids. Until then, a file's own path is its id."""
-        self._files = dict(files)
 
     def decoded_bytes(self, file: str) -> int:
         """Return what an image takes in memory once it is decoded: by its head, which is read once."""
@@ -162,14 +181,7 @@ class FolderSource:
         file = self._files.get(request.id)
         if file is None:
             return GenerationResult(request.id, "failed", None, "the manifest lists no image for it")
-        decoding, content = decode_file(self._directory / file, max_pixels=self._max_pixels)
-        with _COUNTING:
-            self.conversions.update(decoding.conversions)
-        seconds, flagged = perf_counter() - started, file in self._flagged
-        return GenerationResult(
-            request.id, decoding.status, decoding.image, decoding.reason, seconds, content, flagged,
-            batch=self._batches.get(file),
-        )  # fmt: skip
+        return self._decode(request, file, self._directory / file, started)
 
 
 def marks_of(rows: Sequence[ManifestRow]) -> dict[str, str]:
@@ -234,7 +246,7 @@ def dataset_files(place: Path) -> list[Path]:
     return [path for path in paths if path not in hidden and not path.name.startswith("cache-")]
 
 
-class ImageDataset:
+class ImageDataset(_FinishedImages):
     """Finished images of a table.
 
     Parameters
@@ -251,9 +263,6 @@ class ImageDataset:
     """
 
     def __init__(self, place: Path, *, name: str | None = None, max_pixels: int = MAX_PIXELS) -> None:
-        self.batch_size = 32
-        self.conversions: Counter[str] = Counter()  # as in `FolderSource`
-        self._max_pixels = max_pixels
         self._root = place.parent if place.is_file() else place
         files = dataset_files(place)
         if not files:
@@ -265,17 +274,8 @@ class ImageDataset:
         self.rows = [row for path in files for row in self._rows_of(path)]
         if not self.rows:
             raise ImportManifestError.too_few(f"{place}: its tables hold no rows; expected one an image")
-        self._rows = {row.file: row.file for row in self.rows}
-        self._flagged = {row.file for row in self.rows if row.flagged}
-        self._batches = {row.file: row.batch for row in self.rows if row.batch}
-        self.card = Card(
-            kind="generator",
-            name=name or (place.stem if place.is_file() else place.resolve().name),
-            family="dataset",
-            weights_sha256=hash_files(files, self._root),
-            settings={"max_pixels": max_pixels} | marks_of(self.rows),
-            notes={"images": len(self.rows)},
-        )
+        own_name = place.stem if place.is_file() else place.resolve().name
+        super().__init__(name or own_name, "dataset", hash_files(files, self._root), self.rows, max_pixels)
         self._open: tuple[str, Iterator[tuple[int, Any]]] = _NOTHING_OPEN
         self._last: tuple[str, int, Any] = _NOTHING_READ
 
@@ -283,28 +283,17 @@ class ImageDataset:
         """Return what a worker is sent: it opens the tables itself."""
         return self.__dict__ | {"_open": _NOTHING_OPEN, "_last": _NOTHING_READ}
 
-    def assign(self, files: Mapping[str, str]) -> None:
-        """Assign the rows to the requests that they answer, by their ids."""
-        self._rows = dict(files)
-
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
         """Yield each request's image: "failed" where it cannot be read, "blank" where it has one colour."""
         for request in requests:
             started = perf_counter()
-            row = self._rows[request.id]
+            row = self._files[request.id]
             content = self._content(row)
             if not content:
                 reason = "the row holds no bytes; embed the images when you save the table"
                 yield GenerationResult(request.id, "failed", None, reason)
                 continue
-            decoding, original = decode_file(content, max_pixels=self._max_pixels)
-            self.conversions.update(decoding.conversions)
-            seconds = perf_counter() - started
-            flagged = row in self._flagged
-            yield GenerationResult(
-                request.id, decoding.status, decoding.image, decoding.reason, seconds, original, flagged,
-                batch=self._batches.get(row),
-            )  # fmt: skip
+            yield self._decode(request, row, content, started)
 
     def decoded_bytes(self, row: str) -> int:
         """Return what an image takes in memory once it is decoded."""

@@ -32,7 +32,7 @@ MOST_REDIRECTS: Final = 3
 """Redirects of one request on its own host, such as to an address with a slash at its end."""
 
 MOST_ERROR_BYTES: Final = 1_000_000
-"""Of an answer that says what went wrong, which is not an image."""
+"""The most bytes of an answer that reports an error, and so holds no image."""
 
 MOST_PIECES: Final = 200_000
 """Lists, mappings and further items in an answer in JSON: each takes some thirty times its bytes once it is read."""

@@ -47,7 +47,7 @@ PART = 8
 """Images of a part: drawn again, besides those under way, when the process is killed."""
 
 SIZES = {"dall-e-2": ("256x256", "512x512", "1024x1024")}
-"""What can be asked for, of models whose sizes include those that papers use."""
+"""The sizes that can be requested, of models whose sizes include those of papers."""
 
 REWRITING: Final = (
     "Rewrite the user's prompt for an image generator so that the picture becomes vivid and specific. Keep what it "

@@ -1,4 +1,4 @@
-"""What reads pictures: questions about them, what was answered, and what a reader is to the rest of the house."""
+"""Readers, which answer questions about pictures: questions, answers, and the protocol that every reader fulfils."""
 
 from __future__ import annotations
 
@@ -128,10 +128,10 @@ ASKED_OPENLY: Final = (
     "{question}\nAnswer in English, with one to five words and nothing else. If the picture does not show it, answer "
     '"unknown".'
 )
-"""How readers that answer in words are asked an open question."""
+"""The prompt of an open question to readers that answer in words."""
 
 MOST_WORDS: Final = 10
-"""Of an answer to an open question, which was asked for in five: more are an essay."""
+"""The most words of an answer to an open question; the prompt asks for five, and more are an essay."""
 
 
 def open_reading(said: str, *, cut: bool = False) -> Reading:

@@ -47,13 +47,13 @@ TEMPLATES: Final = {
     "prompt_sha256": hashlib.sha256((ASKED + AS_JSON).encode()).hexdigest(),
     "open_prompt_sha256": hashlib.sha256((ASKED_OPENLY + AS_JSON).encode()).hexdigest(),
 }
-"""Of the card: hashes of how questions are put, before a question's own words come in."""
+"""Hashes of the prompts' templates, without the words of a question, for the card."""
 
 MOST_TOKENS: Final = 200
-"""Of an answer: an essay is cut off, and is no answer."""
+"""The most tokens of an answer; an essay is cut off, and is no answer."""
 
 MOST_WRITTEN: Final = 2_000
-"""Of what it writes."""
+"""The most tokens of a text that it is to write."""
 
 CUT: Final = "unread: it was cut off"
 
@@ -106,7 +106,7 @@ class ChatReader:
         Raises
         ------
         ModelError
-            As of :meth:`read`.
+            As in :meth:`read`.
         """
         return self._all([partial(self._ask_in_words, prompt, name, properties) for prompt in prompts])
 

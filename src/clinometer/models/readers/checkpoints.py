@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 ASKED: Final = "{question}\n{options}\nAnswer with the letter of one option and nothing else."
-"""What a model that chats is asked; an option a line, such as ``A. a man``."""
+"""The prompt of a model that chats; an option a line, such as ``A. a man``."""
 
 MOST_TOKENS: Final = 24
-"""Of an answer in words."""
+"""The most tokens of an answer in words."""
 
 ON_LETTERS: Final = 0.5
-"""How much of the probability of the first word must lie on the letters: else none of them is the answer."""
+"""The least probability of all letters together, as the first word, at which one of them is an answer."""
 
 
 class _Checkpoint:
@@ -79,7 +79,7 @@ class _Checkpoint:
         """Yield what a call of the model gives of each image, in their order.
 
         Images of one size go together: where a model cuts a larger image into more tokens, no row is padded then, and a
-        row hangs on its neighbours by floating-point noise at most.
+        row depends on its neighbours by floating-point noise at most.
         """
         order = sorted(range(len(images)), key=lambda index: images[index].size)
         found: dict[int, Any] = {}
@@ -163,7 +163,7 @@ class ChoiceReader(_Checkpoint):
 
         P(option) = softmax(logits of the first word), over the letters alone
 
-    averaged over two orders of the groups, as they are and turned round: models prefer letters. Where the letters have
+    averaged over two orders of the groups, as they are and in reverse: models prefer letters. Where the letters have
     less than half of the probability, it does not answer with one, and the picture has no answer.
     """
 
