@@ -27,7 +27,7 @@ from clinometer.studies.leaning.scores.design import (
 from clinometer.studies.leaning.scores.differences import JUDGED, NO_INTERVAL, ComparedRuns, compare_runs, measured_runs
 from clinometer.studies.leaning.scores.encoder_check import checks_of, withheld_between, withheld_by_level
 from clinometer.studies.leaning.scores.missing import MissingPictures
-from clinometer.studies.leaning.scores.mitigated import DIVERSITY, FIDELITY, held, image_spread
+from clinometer.studies.leaning.scores.mitigated import DIVERSITY, FIDELITY, image_spread, judge_against_limit
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family
 from clinometer.studies.leaning.scores.shares import OWN_FIDELITY
 from clinometer.studies.leaning.scores.stopping import differences_when_stopped, paired_evidence
@@ -70,8 +70,8 @@ def compare_leanings(
     and each prompt has equally many images in both runs, the first ones of the larger: the magnitude of few images is
     larger by chance. So is that of targets near parity: the ends are moved outwards, and the difference that p judges
     towards 0, by what either run's magnitude may owe to it (``magnitude_excess``).
-    ``until_decided``: a run stopped by what it saw. Only what holds at any number of images is then told: intervals, p
-    and verdicts of the image part and MCAS, by bets on the pairs
+    ``until_decided``: a run stopped by what it saw. Only what holds at any number of images is then reported:
+    intervals, p and verdicts of the image part and MCAS, by bets on the pairs
     (:mod:`~clinometer.studies.leaning.scores.stopping`).
     ``missing`` : what either run was asked for and did not draw. What is missing of the second is taken to be of group
     b, and of the first of group a, and then the other way round; a verdict that does not hold over both says so. So
@@ -158,8 +158,8 @@ def _cut(run: EncoderEmbeddings, other: EncoderEmbeddings) -> EncoderEmbeddings:
 def _magnitude(runs: ComparedRuns, both: Sequence[ImagePartReplicates], confidence: float) -> Score:
     """Report which run leans more, over all targets that both measure.
 
-    What is missing of a run may make each of its targets lean less, or more, by itself: as far as it may, the
-    difference is moved, and is as uncertain as it was; so it is to where all pictures count as often as drawn.
+    Missing pictures of a run may make each of its targets lean less, or more. The difference is moved as far as they
+    may move it, with the same uncertainty, and likewise to where all pictures count as often as they were drawn.
     """
     is_measured, left_out = _with_interval(runs.design, both)
     if not is_measured.any():
@@ -311,7 +311,7 @@ def _contrast(setup: StudySetup, design: Design, component: str) -> Contrast:
 def _costs(
     first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings], fidelity: Sequence[Score]
 ) -> list[Score]:
-    """Report diversity and fidelity at both guidances, and hold their differences to their limits."""
+    """Report diversity and fidelity at both guidances, and judge their differences against their limits."""
     about, rows = Score(metric=SPLIT, component="diversity", category="all", encoder=MEAN), list[Score]()
     spread = image_spread(first, second)
     if spread is not None:
@@ -320,14 +320,14 @@ def _costs(
             if setting:
                 rows.append(replace(row, value=value, low=value - 1.96 * error, high=value + 1.96 * error))
             else:
-                rows.append(held(row, value, error, DIVERSITY * spread.values[0]))
+                rows.append(judge_against_limit(row, value, error, DIVERSITY * spread.values[0]))
     for row in fidelity:
         if row.component == OWN_FIDELITY:
             rows.append(replace(row, metric=SPLIT, component="fidelity"))
         elif row.component == "fidelity":
             whole = replace(about, component="fidelity", n_target=row.n_target, reason=row.reason)
             error = (row.high - row.low) / (2 * 1.96)
-            rows.append(held(whole, row.value, error, FIDELITY) if np.isfinite(error) else replace(
+            rows.append(judge_against_limit(whole, row.value, error, FIDELITY) if np.isfinite(error) else replace(
                 whole, value=row.value, low=nan, high=nan
             ))  # fmt: skip
     return rows

@@ -443,8 +443,8 @@ def embeddings_of_ablations(
 ) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings], list[int]]:
     """Read the images of every whole prompt and of it without each word, in pairs that start from one noise.
 
-    Targets are those of ``suite.of_ablations()``. Of a noise of which an image is missing, with whichever word, no
-    image of the concept is taken, so that all words are compared on the same pictures. The last part counts, for each
+    Targets are those of ``suite.of_ablations()``. A noise is left out for a whole concept if any of its
+    images is missing, so that all words are compared on the same pictures. The last part counts, for each
     target, the noises that are missing.
     """
     words = suite.of_ablations()

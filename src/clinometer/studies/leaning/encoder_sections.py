@@ -23,7 +23,7 @@ RATES: Final = ("sensitivity", "specificity", "informedness")
 
 
 def reader(view: LeaningView) -> dict[str, Any] | None:
-    """Gather how the encoders read, and what that makes of shares; None where the run holds no such rows."""
+    """Gather how the encoders read, and what that makes of shares; None where the run has no such rows."""
     rows = view.scores.select("reader", "informedness", encoder="*")
     names = list(dict.fromkeys(row.encoder for row in rows))
     if not names:
@@ -175,7 +175,7 @@ def planted_on_axes(view: LeaningView) -> dict[str, Any] | None:
 
 
 def reader_by_axis(view: LeaningView) -> dict[str, Any] | None:
-    """Gather a row an encoder and axis, or level of it; None where the run holds no such rows."""
+    """Gather a row an encoder and axis, or level of it; None where the run has no such rows."""
     rows = view.scores.select("reader", "informedness", encoder="*")
     names = list(dict.fromkeys(row.encoder for row in rows))
     if not names:

@@ -182,7 +182,7 @@ OTHER_AUDITS: Final = (
 
 
 def other_audits(view: LeaningView) -> dict[str, Any] | None:
-    """Gather what other audits would report of the same images; None where the run holds none of it."""
+    """Gather what other audits would report of the same images; None where the run has none of it."""
     by_score = {name: view.scores.by_concept("other_audits", name) for name, *_ in OTHER_AUDITS}
     concepts = [name for name in view.concepts if any(name in rows for rows in by_score.values())]
     if not concepts:

@@ -428,7 +428,7 @@ class LeaningsCompared(RunsCompared[LeaningSuite]):
         return "" if others else next(iter(first.values()))
 
     def side_by_side(self, views: Mapping[str, LeaningView], encoder: str) -> dict[str, Any]:
-        """Gather figures and tables of several runs; all of them are of the encoder that the views hold."""
+        """Gather figures and tables of several runs; all of them are of the encoder of the views."""
         first = next(iter(views.values()))
         shown = _pair_figures(views) if first.is_pair else {"tables": _axis_tables(views)}
         return {"margin": first.suite.margin, **shown}

@@ -238,8 +238,8 @@ class LeaningView(PairView[LeaningSuite]):
     def said_of(self, concept: Concept) -> tuple[VerdictGroup, str, str]:
         """Look up the list, the verdict in words, and the number of a concept, for its pictures.
 
-        Of several axes there is no one number. One mark stands for all: ``"a"`` where any leans, as a side of one axis
-        is not a side of another.
+        Several axes have no one number. They share one mark: ``"a"`` where any leans, as a side of one axis is not a
+        side of another.
         """
         if not self.is_pair:
             leans = {self.axis_lean(axis, concept.name) for axis in self.axes}

@@ -272,7 +272,7 @@ def _calibration_variance(
     """Estimate what few attribute images add to the variance of an excess, as one axis reads on another: (T × cells).
 
     Where estimates of one axis take up ε of a level of the other, the covariance takes up ε var(π) of that level; ε is
-    a difference of means of attribute images. Of two axes; three have it in higher order.
+    a difference of means of attribute images. This is for two axes; for three it is of higher order.
     """
     shape = tuple(len(design.axes[axis]) for axis in effect.axes)
     if len(effect.axes) != 2:

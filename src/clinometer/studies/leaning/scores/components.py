@@ -269,7 +269,7 @@ def label_tests(
 def least_p_value(test: PermutationTest, pools: Sequence[LabelPool]) -> float:
     """Return the smallest two-sided p that so many relabellings allow.
 
-    Of a full count one is as extreme as can be, or two where its mirror image is a relabelling too.
+    Where all are counted, one is the most extreme, or two if its mirror image is a relabelling too.
     """
     if not test.exact:
         return 1 / (1 + test.n_splits)
@@ -376,8 +376,8 @@ def wording_rows(
     ``by_wording``        of a concept, between its wordings; p and q over the concepts
     ===================== ==========================================================================================
 
-    All are without what chance adds, so one of nothing at all is as often below 0 as above. Averaged over encoders and
-    of each. See :func:`clinometer.stats.clusters.crossed_variance`.
+    What chance adds is subtracted from each, so that where there is nothing it is as often below 0 as above. There are
+    rows of the average over encoders and of each. See :func:`clinometer.stats.clusters.crossed_variance`.
 
     ``readings`` : of each encoder and concept (wordings × noises), NaN where there is no image.
     """

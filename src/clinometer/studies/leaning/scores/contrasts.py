@@ -11,9 +11,9 @@ samples, each of which is a source of chance with a variance of its own::
 - the attribute images a, each prompt a stratum: the variance of ``w_ii,g mean_x cos(x, a) + w_itp,g cos(t, a)``;
 - the words, in the same way, and the encoders where there are several: over stimuli only.
 
-Of the text part ITP + TT, which holds no image of a target, the words and the attribute prompts with their images are
-the units of chance: see :func:`text_tests`. Several contrasts at once are tested by Hotelling's F, with
-covariances moderated over the targets (:func:`clinometer.stats.moderation.moderate`). See decision 16.
+The text part ITP + TT contains no image of a target, so its units of chance are the words and the attribute prompts
+with their images: see :func:`text_tests`. Several contrasts at once are tested by Hotelling's F, with covariances
+moderated over the targets (:func:`clinometer.stats.moderation.moderate`). See decision 16.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MODERATED_T = "Student's t over images, moderated over the targets, two-sided"
 UNVARYING = np.zeros(2)
 """The sample of a target whose images do not enter a number."""
 Filling = Sequence[np.ndarray]
-"""What the images of each target that are not there may have added to a number; none, where nothing is missing."""
+"""What the missing images of each target may have added to a number; empty where none is missing."""
 
 
 def contrast_weights(modalities: Collection[str], groups: np.ndarray) -> np.ndarray:
@@ -59,7 +59,7 @@ def pair_weights(setup: StudySetup, modalities: Collection[str], a: int, b: int)
 
 @dataclass(frozen=True)
 class Tested:
-    """A number of each target with its intervals and a two-sided p, (T,) each, and what p takes for chance."""
+    """A number of each target with its intervals and a two-sided p, (T,) each, and the test that p is from."""
 
     estimate: Estimate
     p: np.ndarray
@@ -70,7 +70,7 @@ class Tested:
 class ContrastTests:
     """A contrast of every target: tested over images, and over images, words and encoders.
 
-    ``from_middle`` : how far it lies from the groups' middle, tested over images; None where that is not asked. See
+    ``from_middle`` : how far it lies from the groups' middle, tested over images; None where that is not tested. See
     :mod:`clinometer.studies.leaning.scores.middle`.
     """
 
@@ -107,7 +107,7 @@ class ContrastTests:
 
     @property
     def test(self) -> str:
-        """State what the p-value takes for chance."""
+        """State which source of chance the p-value rests on."""
         if isinstance(self.images, BoundedMeans):
             return TEST
         moderated = self.images.trend is not None
@@ -135,9 +135,9 @@ def contrast_tests(setup: StudySetup, view: EncoderView, weights: np.ndarray) ->
 def image_bounds(view: EncoderView, weights: np.ndarray) -> np.ndarray:
     """Bound what an image of each target may score by what the groups' own images do, (T × 2).
 
-    NaN where a group has no images to tell. Of weights that do not sum to 0, as of the nearness to one group, what all
-    groups have in common stays at the mean of the target's own images: a car is far from every group, and no further
-    image of it is going to be a person's.
+    NaN where a group has no images to take bounds from. Where the weights do not sum to 0, as for the nearness to one
+    group, what all groups have in common stays at the mean of the target's own images: a car is far from every group,
+    and no further image of it is going to show a person.
     """
     used = weights[[II, ITA]]
     common = used.mean(axis=1)
@@ -154,7 +154,7 @@ def image_bounds(view: EncoderView, weights: np.ndarray) -> np.ndarray:
 
 
 ItemValues = Sequence[np.ndarray | None]
-"""By group, what each item adds to each target's number as one of that group's, (T × items); None for nothing."""
+"""By group, what each item adds to each target's number as an item of that group, (T × items); None adds nothing."""
 
 
 def item_values(means: np.ndarray, weights: np.ndarray) -> ItemValues:
@@ -179,7 +179,7 @@ def attribute_shifts(
     missing: Mapping[str, int],
     values: ItemValues | None = None,
 ) -> np.ndarray:
-    """Find how far a contrast of each target may lie lower, and higher, for missing attribute images: (2 × T).
+    """Find how far missing attribute images may lower, and raise, a contrast of each target: (2 × T).
 
     ::
 
@@ -187,9 +187,9 @@ def attribute_shifts(
 
         v_g(a) = w_ii,g mean_x cos(x, a) + w_itp,g cos(t, a)
 
-    with the extreme over all attribute images a that are there, of any group: no missing one is taken to be nearer to
-    a target than the nearest of these, nor farther than the farthest. ``missing`` : m_g by group. ``values`` : v_g,
-    where they are others.
+    with the extreme over all attribute images a that are there, of any group: a missing image is assumed to be no
+    nearer to a target than the nearest of these, and no farther than the farthest. ``missing`` : m_g by group.
+    ``values`` : v_g, if it is not the one above.
     """
     shifts = np.zeros((2, len(view.image_cosines)))
     values = item_values(view.items.images, weights[[II, ITP]]) if values is None else values
@@ -204,11 +204,11 @@ def attribute_shifts(
 def filled_tests(
     setup: StudySetup, view: EncoderView, weights: np.ndarray, tests: ContrastTests, influences: ItemValues
 ) -> dict[str, list[ContrastTests]]:
-    """Test a contrast with the images filled in that are not there, or counted as often as they were drawn.
+    """Test a contrast with missing images filled in, and with repeated ones counted as often as they were drawn.
 
-    By what is filled in (:mod:`clinometer.metrics.verdict`). Where images of groups are missing the estimate is moved,
-    as sure as it was; what no image of a target enters has no other filling. ``influences`` : of the attribute images
-    on the distance from the groups' middle, where that is tested.
+    Return the tests by what is filled in (:mod:`clinometer.metrics.verdict`). Missing images of groups move the
+    estimate and leave its variance as it is; a number without images of a target has no other filling. ``influences`` :
+    those of the attribute images on the distance from the groups' middle, if that is tested.
     """
     images, stimulus, apart = tests.images, tests.stimulus, tests.from_middle
     missing = [setup.layout.in_units(t, target.missing) for t, target in enumerate(setup.design.targets)]
@@ -251,8 +251,8 @@ def text_tests(setup: StudySetup, view: EncoderView, weights: np.ndarray) -> Con
         θ_t = Σ_p share_p m_tp + mean over words,      v = K/(K − 1) Σ_k ( Σ_{p∈k} ±share_p (m_tp − m_t) )²
 
     with m_tp the mean cosine of the target's text to the images of prompt p, and k the K matched pairs, or the prompts
-    of each group where none are matched. What the images of a prompt scatter is within it. Where a group has one prompt
-    alone, its images are the units. Encoders are a further source, over stimuli.
+    of each group where none are matched. The scatter of the images of a prompt is included. Where a group has a single
+    prompt, its images are the units. Encoders are a further source of variance, over stimuli.
     """
     between, freedom = _prompt_variance(setup, view, weights[ITP])
     unit = "words and attribute prompts"
@@ -290,9 +290,9 @@ def _prompt_variance(setup: StudySetup, view: EncoderView, weights: np.ndarray) 
 def difference_contrast(
     setup: StudySetup, view: EncoderView, weights: np.ndarray, *, moderated: bool = True, filling: Filling = ()
 ) -> MeanTests:
-    """Test a contrast whose images have no bound, as of differences; ``moderated``: see ``mean_tests``.
+    """Test a contrast whose images have no bound, such as a difference; ``moderated``: see ``mean_tests``.
 
-    ``filling`` goes with the images of a target that has some.
+    ``filling`` is appended to the images of each target that has any.
     """
     samples = [image_scores(cosines, weights) for cosines in view.image_cosines]
     if filling:
@@ -305,7 +305,7 @@ def difference_contrast(
 def paired_tests(
     setup: StudySetup, view: EncoderView, weights: np.ndarray, filling: Filling = (), shift: ArrayLike = 0.0
 ) -> ContrastTests:
-    """Test a contrast of the differences between partners of two runs, moved; see :func:`paired_difference`."""
+    """Test a contrast of the differences between partners (:func:`paired_difference`), moved by ``shift``."""
     images = difference_contrast(setup, view, weights, moderated=False, filling=filling).moved(shift)
     return _with_stimuli(setup, view, weights, images)
 
@@ -349,7 +349,7 @@ def unpaired_differences(
     fillings: Sequence[Filling] = ((), ()),
     shift: ArrayLike = 0.0,
 ) -> ContrastDifferences:
-    """Compare a contrast of every target between two runs, moved; words and encoders are the same in both."""
+    """Compare a contrast between two runs of the same words and encoders, moved by ``shift``."""
     first, second = (
         difference_contrast(setup, view, weights, filling=filling)
         for setup, view, filling in zip(studies, views, fillings, strict=True)
@@ -450,10 +450,10 @@ def _encoders(view: EncoderView, weights: np.ndarray) -> tuple[np.ndarray, float
 
 @dataclass(frozen=True)
 class JointInference:
-    """Several contrasts of each target against all of them 0: (T,) each.
+    """Several contrasts of each target, tested against all of them being 0: (T,) each.
 
-    ``size`` is their length, ``low`` and ``high`` hold it wherever the ellipsoid of F holds the contrasts (by the
-    triangle inequality, so they cover at least as often), ``null`` is what chance alone would make of it.
+    ``size`` is their length. ``low`` and ``high`` contain it wherever the ellipsoid of F contains the contrasts (by the
+    triangle inequality, so they cover at least as often). ``null`` is the length that chance alone would give.
     """
 
     size: np.ndarray
@@ -478,8 +478,8 @@ def mean_inference(
 ) -> Tested:
     """Test the mean of every target's scores, one an image, with moderated variance; no stimulus interval.
 
-    ``lost`` are the degrees of freedom that the scores themselves have cost, beyond their mean's; ``more`` is variance
-    from elsewhere and its degrees of freedom.
+    ``lost`` : degrees of freedom that computing the scores has cost, beyond that of their mean. ``more`` : variance
+    from other sources, and its degrees of freedom.
     """
     value = np.array([x.mean() if len(x) else np.nan for x in scores])
     sizes, ddof = np.array([len(y) for y in scores], np.float64), 1 + lost

@@ -181,8 +181,8 @@ def mean_cosines(cosines: Cosines, layout: Layout, weights: Weights) -> np.ndarr
 def weigh(weights: np.ndarray, cosines: np.ndarray) -> np.ndarray:
     """Return ``weights @ cosines`` in float64, whatever the two are.
 
-    The order in which BLAS sums depends on the processor. Of float32 it moves the seventh digit, and the ends of
-    intervals with it; of float64 the sixteenth, which float32 does not keep.
+    The order in which BLAS sums depends on the processor. In float32 that changes the seventh digit, and the ends of
+    intervals with it; in float64 the sixteenth, which float32 does not keep.
     """
     return matmul(weights.astype(np.float64, copy=False), cosines.astype(np.float64, copy=False))
 
@@ -218,7 +218,7 @@ def averaged_embeddings(encoders: Sequence[EncoderEmbeddings]) -> EncoderEmbeddi
 
         cos([x̂₁ … x̂_E], [ŷ₁ … ŷ_E]) = (1/E) Σ_e cos(x_e, y_e)
 
-    Of a single one it is that encoder, by its own name. ``unfit`` holds what does not fit any of them.
+    The average of a single encoder is that encoder, by its own name. ``unfit`` holds what does not fit any of them.
     """
     pooled = [encoders[i] for i in pooled_encoders(encoders)]
     if len(pooled) == 1:

@@ -4,10 +4,10 @@
 
     Δ_t = w·C_t(second) − w·C_t(first)            w: weights over modalities and groups that sum to 0
 
-With pairs of images the cosines are subtracted image by image, so the differences are the cosines of a study of their
-own and are tested as one, each target by its own variance. Otherwise both runs' variances are added. Along axes
-interactions are products of two readings of an image and not linear; they are not compared. Words and encoders are the
-same in both runs: along axes they are taken as fixed.
+With pairs of images the cosines are subtracted image by image. The differences are then tested like the cosines of a
+single study, each target by its own variance. Otherwise the variances of both runs are added. Interactions of axes are
+products of two readings of an image, which are not linear, so they are not compared. Words and encoders are the same in
+both runs; along axes they are taken as fixed.
 """
 
 from __future__ import annotations
@@ -366,11 +366,11 @@ def compare_intersections(
 ) -> list[Score]:
     """Compare along every axis and in every cell, by the same encoders, positive towards the row's ``group``.
 
-    Of metric ``comparison``, components ``axis:A`` and ``cell:C`` as in :func:`crossed_study`, with q over the
-    targets (of cells and levels over both) and, of the average over encoders, a verdict. ``paired``: the i-th image of
-    a prompt starts from the same noise in both runs. An attribute prompt that one run has no image of is left out of
-    both. An axis that the encoders cannot read in either run has no verdict; a cell needs all axes. ``missing``: as of
-    :func:`~clinometer.studies.leaning.compare.compare_leanings`.
+    The rows are of metric ``comparison``, components ``axis:A`` and ``cell:C`` as in :func:`crossed_study`. q is over
+    the targets, for cells and levels over both; rows of the average over encoders have a verdict. ``paired``: the i-th
+    image of a prompt starts from the same noise in both runs. An attribute prompt that one run has no image of is left
+    out of both. An axis that the encoders cannot read in either run has no verdict; a cell needs all axes. ``missing``:
+    see :func:`~clinometer.studies.leaning.compare.compare_leanings`.
 
     Raises
     ------

@@ -51,7 +51,7 @@ ROWS = 4096
 WHOLE = 2**24
 """Weights of a target that are made at once, where there are no more: 1,677 images with 10,000 replicates."""
 PART = 2**22
-"""Of more, so many at a time: 84 MB while they are made."""
+"""Weights made at a time where there are more: 84 MB while they are made."""
 AHEAD = 2**25
 """Weights that threads make side by side, if each makes no more than one target's: 134 MB."""
 
@@ -125,7 +125,7 @@ class SeenTarget:
     items : mean cosine of each attribute image, and of each word, to the target's images.
     point, images, stimulus : mean cosines in the modalities that images enter, (2 × G) and (R × 2 × G): the estimate,
         and its replicates over images and over stimuli; R may be 0.
-    own_text : None where the view reads no text, or a single one, and where nobody asks.
+    own_text : None where the view reads no text, or a single one, and where it is not needed.
     """
 
     image_cosines: np.ndarray
@@ -373,7 +373,7 @@ def pairs_counted_once(
     kept = tuple(both(images, t) for t in targets)
     copies = tuple(np.ones(len(own), int) for own in kept)
     for counts, drawn in zip(copies, sizes_of(first[0].target_images), strict=True):
-        counts[:1] += drawn - len(counts)  # all that were drawn: of pairs nobody asks which is which
+        counts[:1] += drawn - len(counts)  # all that were drawn: which pair repeats does not matter
     groups = {
         group: [
             both([[encoder.group_images[group] for encoder in run] for run in (first, second)], p)

@@ -1,13 +1,13 @@
 """Where zero is: what a number would be at pictures that are in equal parts the groups' own.
 
-0 says "as near to one group as to the other". Pictures that are half of A's own and half of B's own are so only where
-both groups' pictures are equally alike among themselves. In general they lie at the groups' *middle*. With u the mean
+0 means "as near to one group as to the other". A mixture of half of A's pictures and half of B's is at 0 only if the
+pictures of both groups are equally alike among themselves. In general it lies at the groups' *middle*. With u the mean
 unit vector of a target's images, μ_g that of a group's, ω_g that of its words, and the contrast ``θ = u · d + texts``
 with ``d = Σ_g w_ii,g μ_g + w_ita,g ω_g``::
 
     m = Σ_h π_h s̄(h) = ū · d         s̄(h) = μ_h · d,  the mean score of h's own images;    ū = Σ_h π_h μ_h
 
-π_h are equal parts of the groups that the contrast weighs. Of two groups ::
+π_h are equal parts of the groups that the contrast weighs. With two groups ::
 
     II:            m = ½ (μ_A + μ_B) · (μ_A − μ_B) = ½ (‖μ_A‖² − ‖μ_B‖²)
     image part:    m = ½ (‖μ_A‖² − ‖μ_B‖²) + ½ (μ_A + μ_B) · (ω_A − ω_B)
@@ -16,9 +16,9 @@ since the mixed terms μ_A · μ_B cancel. No image is compared with itself: ‖
 images (:func:`clinometer.studies.leaning.scores.cosines.group_scores`), which is unbiased; n equal terms cos(a, a) = 1
 would add (1 − ‖μ_g‖²)/n.
 
-**Texts.** MCAS and profiles hold a text t as well, which is compared with the groups' pictures: ITP = t · (μ_A − μ_B).
-The group whose pictures are more alike has the longer mean, so every text is nearer to it. What of this is no leaning
-is the score of t's own part along ū, ::
+**Texts.** MCAS and profiles also compare a text t with the groups' pictures: ITP = t · (μ_A − μ_B). The group whose
+pictures are more alike has the longer mean, so every text is nearer to it. The share of this that is no leaning is the
+score of t's component along ū, ::
 
     λ_t ū · (μ_A − μ_B) = λ_t m_II         λ_t = t · ū / ‖ū‖²
 
@@ -31,19 +31,19 @@ influence, the derivative along a, is ::
 
     v_g(a) = w_ii,g (u − ū) · a + w_itp,g t · a − π_g a · d
 
-and the variance is ``Σ_strata share² s²/n`` of these, as of θ, whose influence is ``w_ii,g u · a + w_itp,g t · a``. For
-II and a of A::
+and the variance is ``Σ_strata share² s²/n`` of these, as it is for θ, where the influence is
+``w_ii,g u · a + w_itp,g t · a``. For II and an image a of A::
 
     v_A(a) = (u − ½ (μ_A + μ_B)) · a − ½ a · (μ_A − μ_B) = (u − μ_A) · a
 
-What all pictures have in common drops out of it, so θ − m is most often known better than θ. The influence of a on m
+What all pictures have in common cancels, so θ − m is usually estimated more precisely than θ. The influence of a on m
 itself is ``w_ii,g ū · a + π_g a · d``, and of a word ``w_ita,g ū · w``; words and encoders are sources over stimuli
 only, as everywhere. Averages over encoders are of cosines, in which all of this is bilinear.
 
-**The margin around m.** Of pictures in the composition ρ instead of π, ``θ − m = Σ_g (ρ_g − π_g) s̄(g)``: of two groups
-``(2ρ_A − 1) ½ (s̄(A) − s̄(B))``. A margin as wide as the groups are apart would call every composition balanced, all of
-A included. So around m it is at most ``MOST_UNBALANCED`` of the way between the groups that the contrast weighs
-positively and negatively, each by its own images::
+**The margin around m.** For pictures in the composition ρ instead of π, ``θ − m = Σ_g (ρ_g − π_g) s̄(g)``: with two
+groups ``(2ρ_A − 1) ½ (s̄(A) − s̄(B))``. A margin as wide as the groups are apart would call every composition balanced,
+even one of A alone. So around m it is at most ``MOST_UNBALANCED`` of the way between the groups that the contrast
+weighs positively and negatively, each by its own images::
 
     min( margin, (s̄₊ − s̄₋)/8 )        at most one picture in eight more, or fewer, than equal parts
 
@@ -98,7 +98,7 @@ def middle_of(poles: np.ndarray, weights: np.ndarray) -> float:
 
 
 def margin_around_middle(poles: np.ndarray, weights: np.ndarray, margin: float) -> float:
-    """Cut a margin to what a composition that is nearly in equal parts moves a contrast by; below 0 for no such."""
+    """Cut a margin to how far a composition of nearly equal parts moves a contrast; below 0 if there is no such."""
     towards = weights[[II, ITA]].sum(axis=0)
     above, below = (image_scores(poles[sign * towards > ROUNDING], weights).mean() for sign in (1, -1))
     return float(min(margin, MOST_UNBALANCED * (above - below)))
@@ -161,19 +161,19 @@ def differences_from_middle(
     *,
     paired: bool,
 ) -> MeanTests | DifferenceTests:
-    """Test ``θ(second) − m(second) = θ(first) − m(first)`` of every target, moved.
+    """Test ``θ(second) − m(second) = θ(first) − m(first)`` of every target, moved by ``shift``.
 
-    Two runs may differ because their groups' own pictures do, and not their concepts'. Of pairs, influences of
-    attribute images are subtracted as partners, too; otherwise each run has its own variance.
+    Two runs may differ because their groups' own pictures do, and not those of their concepts. In pairs, the influences
+    of attribute images are subtracted as partners too; otherwise each run has its own variance.
     """
-    (setup, first, own), (_, second, other) = runs
+    (setup, first, first_influences), (_, second, second_influences) = runs
     size = len(first.image_cosines)
     if paired:
-        apart, middle = (
-            paired_difference(first, second),
-            middle_of(second.poles, weights) - middle_of(first.poles, weights),
+        apart = paired_difference(first, second)
+        middle = middle_of(second.poles, weights) - middle_of(first.poles, weights)
+        variances, freedom = group_variances(
+            setup.layout, item_differences(first_influences, second_influences), size, images=True
         )
-        variances, freedom = group_variances(setup.layout, item_differences(own, other), size, images=True)
         tests = difference_contrast(setup, apart, weights, moderated=False, filling=fillings[0])
         return tests.with_only(variances.sum(axis=1), freedom).moved(np.asarray(shift) - middle)
     of_runs = list[MeanTests]()

@@ -33,7 +33,7 @@ Run = tuple[StudySetup, dict[str, EncoderView]]
 """A run of a comparison: its study and its views by encoder."""
 
 Influences = tuple[ItemValues, ItemValues] | None
-"""What attribute images add to the distance from the groups' middle, in either run; None where nobody asks."""
+"""What attribute images add to the distance from the groups' middle, in either run; None where that is not tested."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class MissingPictures:
     Attributes
     ----------
     counts : of the first run and of the second, of every target.
-    attributes : of either run, of every group by name; where one is not named, none. Of pairs those of which either
-        picture is missing, twice the same.
+    attributes : the same of every group, by name; groups that are not named miss none. In pairs, a pair counts where
+        either picture is missing, and both runs have the same counts.
     alone : where the runs are compared in pairs, what either run drew of targets and has no partner for, seen by the
         same encoders; of these embeddings nothing else is looked at.
     """
@@ -101,7 +101,7 @@ class Absent:
     ----------
     pictures : what is missing.
     alone : views by encoder of what has no partner, of either run; empty where runs are not compared in pairs.
-    drawn : the same of all pairs, each as often as it was drawn; empty where none is there twice.
+    drawn : the same of all pairs, each as often as it was drawn; empty where no pair repeats.
     """
 
     pictures: MissingPictures
@@ -132,7 +132,10 @@ class Absent:
         """
         shifts = list(
             zip(
-                *(self._shifts(studies, views, weights, own) for own in ((None, None), influences or (None, None))),
+                *(
+                    self._shifts(studies, views, weights, values)
+                    for values in ((None, None), influences or (None, None))
+                ),
                 strict=True,
             )
         )

@@ -18,10 +18,10 @@ What a concept's verdict says:
 - *no change*: two one-sided tests (decision 5) show |Δ| below the suite's margin, q ≤ 5 %, whatever else is shown;
 - *no change shown*: none of these, which is not that it did not change.
 
-Better and worse are by parity. Of a concept whose declared target is another the same changes are named without praise
-or blame: *leans less*, *leans to the other side*, *leans further*, and of a place *nearer*, *further*.
+Better and worse are by parity. For a concept whose declared target is another, the same changes are named without
+praise or blame: *leans less*, *leans to the other side*, *leans further*, and of a place *nearer*, *further*.
 
-Of xMCAS, with a third group N and by encoders that read text, ::
+For xMCAS, with a third group N and by encoders that read text, ::
 
     c = (mean_i z_i + texts' part) / 4,   z_i: cosine of image i to N's images and words, of the run before
     d = ‖(c, MCAS) − (1/3, 0)‖            p of its change: by swaps drawn at random; interval: d without each pair
@@ -70,10 +70,10 @@ SWAPS: Final = 9_999
 AT_ONCE: Final = 256
 """Pairs that are swapped together, for the sake of memory."""
 CHANGED: Final = "changed"
-"""Of skin: a change is shown (q ≤ 5 %)."""
+"""The verdict on skin where a change is shown (q ≤ 5 %)."""
 ALPHA: Final = 0.05
 NAMED_CHANGED: Final = 0.01
-"""Of images under prompts that name a group, the share that may change."""
+"""The share of images under prompts that name a group that may change."""
 DIVERSITY: Final = 0.1
 """How far the mean distance between a concept's images may change, as a share of what it was."""
 SKIN: Final = 5.0
@@ -280,17 +280,21 @@ def _disturbances(
         ))  # fmt: skip
     if (spread := image_spread(before, after)) is not None:
         row = replace(about, component="diversity", n_target=spread.n_targets)
-        rows.append(held(row, spread.values[2], spread.errors[2], DIVERSITY * spread.values[0]))
+        rows.append(judge_against_limit(row, spread.values[2], spread.errors[2], DIVERSITY * spread.values[0]))
     for row in fidelity:
         if row.component == "fidelity" and np.isfinite(row.low):
             error = standard_error_of(row.low, row.high)
-            rows.append(held(replace(about, component="fidelity", n_target=row.n_target), row.value, error, FIDELITY))
+            rows.append(
+                judge_against_limit(
+                    replace(about, component="fidelity", n_target=row.n_target), row.value, error, FIDELITY
+                )
+            )
     return rows
 
 
 @dataclass(frozen=True)
 class ImageSpread:
-    """Return how far a concept's images lie apart, on average over concepts: in either run, and the change.
+    """How far a concept's images lie apart, on average over concepts: in either run, and the change.
 
     ``errors`` : standard errors over images, of the change over pairs.
     """
@@ -354,7 +358,7 @@ def _skin_rows(names: Sequence[str], skin: Sequence[np.ndarray]) -> list[Score]:
         return []
     value, error = _over_concepts(rows)
     about = Score(metric=METRIC, component="skin", category="all", encoder="", n_target=sum(r.n_target for r in rows))
-    over_all = held(about, value, error, SKIN, harm=0)
+    over_all = judge_against_limit(about, value, error, SKIN, harm=0)
     corrected_rows = corrected(rows, f"{METRIC}: skin")
     by_concept = [replace(row, encoder="", verdict=CHANGED if row.q <= ALPHA else NOT_SHOWN) for row in corrected_rows]
     return [*by_concept, over_all]
@@ -393,7 +397,7 @@ def _xmcas_rows(before: Sequence[EncoderEmbeddings], after: Sequence[EncoderEmbe
             rows.append(replace(row, p_equivalence=float(p), q_equivalence=float(q), verdict=verdict))
         if limit is not None:
             about = Score(metric=METRIC, component=name, category="all", encoder=MEAN, n_target=len(judged))
-            rows.append(held(about, *_over_concepts(judged), limit, harm=1 if name == DISTANCE else 0))
+            rows.append(judge_against_limit(about, *_over_concepts(judged), limit, harm=1 if name == DISTANCE else 0))
     return rows
 
 
@@ -434,7 +438,7 @@ def _pairwise_distance(units: np.ndarray) -> tuple[float, np.ndarray]:
     return of_all, rest
 
 
-def held(row: Score, value: float, error: float, limit: float, harm: int = -1) -> Score:
+def judge_against_limit(row: Score, value: float, error: float, limit: float, harm: int = -1) -> Score:
     """Test a change against a limit: kept by two one-sided tests; else broken where the interval lies beyond it.
 
     ``harm`` : −1 where less disturbs and more has but risen, 1 where more does and less has fallen, 0 where both do.

@@ -222,8 +222,8 @@ def profile_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """Report every target's profile, its length, and ``4 (c_g − c_h)``, the MCAS of every pair of groups.
 
     Groups and pairs are tested over images, each kind of row a family over the targets. A group's verdict names it
-    where a target is nearer to it than to the groups on average, and ``OTHERS`` where it is farther. Of encoders that
-    read no text c is of images alone, and a pair's number is its II.
+    where a target is nearer to it than to the groups on average, and ``OTHERS`` where it is farther. For encoders that
+    read no text, c is of images alone, and the number of a pair is its II.
     """
     of_groups, of_pairs = profile_contrasts(setup, view)
     families = []

@@ -46,7 +46,7 @@ UNTOLD: Final = "too few pictures whose order could tell, or all alike, or there
 NO_INTERVAL: Final = "no interval: it says whether order matters"
 NO_GAP = "the groups' own images do not lie apart enough for any to lie between"
 Matches: TypeAlias = tuple[np.ndarray, np.ndarray]
-"""Of each image of a target, the cosine with its target's text and with the blank prompt."""
+"""The cosines of each image of a target with the text of its target, and with the blank prompt."""
 NO_BLANK = "no encoder has embedded the blank prompt; encode the run again"
 FIDELITY: Final = "fidelity"
 OWN_FIDELITY: Final = "own_fidelity"
@@ -134,7 +134,7 @@ def between_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
 
     ȳ and s are of the attribute images of a group, none compared with itself. Beyond a limit, towards the other group,
     lies one of 20 images that are of the group; so ``null`` is 0.05, p asks whether so many lie there by chance, and
-    ``flag`` says where q is at most 0.01. Where the limits do not leave a gap, nothing is told to lie in it.
+    ``flag`` says where q is at most 0.01. Where the limits leave no gap, no image is said to lie in it.
     """
     modalities = [m for m in (0, 1) if m == 0 or view.reads_text]
     a, b = setup.pair
@@ -219,7 +219,7 @@ def _reason(setup: StudySetup, view: EncoderView, t: int, component: str, score:
 
 @dataclass(frozen=True)
 class _Match:
-    """Return how the images of one target match the prompts: of each image, the rank of its own (1 the nearest)."""
+    """How the images of one target match the prompts: the rank of its own prompt for each image (1 is the nearest)."""
 
     ranks: np.ndarray
     n_prompts: int

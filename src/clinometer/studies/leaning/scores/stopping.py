@@ -334,7 +334,7 @@ def factors_ahead(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find ``factor`` and ``factor_balance`` of every target, by the step of Benjamini–Hochberg that calls it first.
 
-    Of two zeros the one that is harder to leave, or to stay near, says how likely both are.
+    Where there are two zeros, the one that is harder to leave, or to stay near, decides how likely both are.
     """
     level = LEVEL - ATTRIBUTE_LEVEL
     evidence = len(stands) / (level * np.arange(1, len(stands) + 1))  # m / (kα), which k e-values have to reach
@@ -471,7 +471,9 @@ def differences_when_stopped(
     else rests on target images holds for a fixed number of them only and keeps its estimate alone.
     """
     names = [target.name for target in design.targets]
-    evidence = {(component, t): stand for component, own in stands.items() for t, stand in zip(names, own, strict=True)}
+    evidence = {
+        (component, t): stand for component, family in stands.items() for t, stand in zip(names, family, strict=True)
+    }
     rest: list[Score] = []
     decided: dict[str, list[Score]] = {component: [] for component in stands}
     fixed: dict[str, list[Score]] = {component: [] for component in stands}
@@ -486,8 +488,8 @@ def differences_when_stopped(
             fixed[row.component].append(row)
         else:
             rest.append(row if row.component in ("itp", TEXT_PART) else without_inference(row))
-    for component, own in decided.items():
-        family = f"{METRIC}: {component} over {len(names)} targets"
-        of_family = judged_when_stopped(own, family, [(design.a, design.b)] * len(own))
+    for component, of_component in decided.items():
+        name = f"{METRIC}: {component} over {len(names)} targets"
+        of_family = judged_when_stopped(of_component, name, [(design.a, design.b)] * len(of_component))
         rest += [_move_bounds(*both, design.margin) for both in zip(of_family, fixed[component], strict=True)]
     return rest

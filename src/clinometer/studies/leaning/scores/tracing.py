@@ -10,10 +10,11 @@ have, at the last step, the values that the finished images have, and their inte
 bounds, see :mod:`clinometer.studies.leaning.scores.contrasts`).
 
 **The onset** τ of a target is the first step from which on its image part leans the way that the finished images lean.
-It is told of targets whose finished images lean by their q. An interval at each step that is looked at, of a level of
-5 % times the share of targets of which it is told, and it has set in by the first step from which on all of them leave
-out 0: the end is too early only where the step before τ is called leaning, however the steps hang together. So of all
-that a study tells, one in twenty at most is expected to be wrong (Benjamini & Yekutieli 2005, false coverage rate).
+It is reported for targets whose finished images lean by their q. Each step that is looked at has an interval, of a
+level of 5 % times the share of targets for which an onset is reported; leaning has set in by the first step from which
+on all of these leave out 0: the end is too early only where the step before τ is called leaning, however the steps hang
+together. So of all onsets that a study reports, one in twenty at most is expected to be wrong (Benjamini & Yekutieli
+2005, false coverage rate).
 **Half way** is the first step from which on at least half of the finished images'
 leaning is there, by differences within images::
 
@@ -56,10 +57,10 @@ HALF: Final = "half_way"
 AGREEMENT: Final = "agreement"
 ORDER: Final = "rank_correlation"
 StepReaders = Mapping[int, Callable[[], Sequence[EncoderEmbeddings]]]
-"""Of each step that was looked at, what reads the embeddings of its estimates."""
+"""By step that was looked at: the function that reads the embeddings of its estimates."""
 
 SHOWN: Final = ("ii", "ita", IMAGE_PART)
-"""The parts of MCAS that hold images."""
+"""The parts of MCAS that images of a target enter."""
 
 IN_TEXT, IN_PRIOR, IN_STEPS = "text", "prior", "steps"
 """The flag of an onset: where, of text, prior and steps, leaning that way first shows."""
@@ -137,7 +138,7 @@ def trace_rows(
 
 
 def of_images_there(design: Design) -> Design:
-    """Return what a trace asks of a design: one pair of groups, of the images that are there."""
+    """Return a design as a trace needs it: one pair of groups, and no image missing."""
     targets = tuple(replace(target, missing=0) for target in design.targets)
     return replace(design, third=None, missing_attributes={}, targets=targets)
 
@@ -236,13 +237,13 @@ def side_by_q(row: Score, confidence: float) -> int:
 
 
 def interval_level(end: Sequence[Score], confidence: float) -> float:
-    """Return the level that intervals on the way have, as they are told of some targets alone.
+    """Return the level of the intervals on the way, which are reported for some targets alone.
 
     ::
 
-        α R / m         R of the m targets that can be judged lean by their q: those of which something is told
+        α R / m         R of the m targets that can be judged lean by their q, so that an onset is reported
 
-    so that of all that is told a share of α at most is expected to be wrong (Benjamini & Yekutieli 2005). See
+    so that at most a share α of all that is reported is expected to be wrong (Benjamini & Yekutieli 2005). See
     decision 64.
     """
     m = sum(row.verdict not in UNJUDGED for row in end)

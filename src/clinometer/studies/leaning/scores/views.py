@@ -78,7 +78,7 @@ class EncoderView:
     each_image : those of every image, whatever batch it came in.
     items : mean cosines of every attribute item to every target.
     targets : the tensor of mean cosines, and its replicates where there are some.
-    matches : None where the view reads no text, or a single one, and where nobody asks.
+    matches : None where the view reads no text, or a single one, and where it is not needed.
     encoder_points : the tensors of mean cosines of the encoders that are averaged, (E × T × 4 × groups).
     group_image_scores : what the images drawn for each group score, see
         :func:`clinometer.studies.leaning.scores.cosines.group_scores`.
