@@ -1,17 +1,9 @@
 """Suites: what to ask a model. ``load_suite`` reads one, ``suite_names`` lists the built-in ones."""
 
-from clinometer.suites.base import PaperModel, PromptSpec, Protocol, Suite, SuiteTable, Unsaid
+from clinometer.suites.base import AttributeWords, PaperModel, PromptSpec, Protocol, Suite, SuiteTable, Unsaid
 from clinometer.suites.classification import ClassificationSuite
 from clinometer.suites.editing import EditingSuite
-from clinometer.suites.leaning import (
-    AttributePrompt,
-    Axis,
-    Category,
-    Group,
-    Images,
-    LeaningSuite,
-    Target,
-)
+from clinometer.suites.leaning import AttributePrompt, Axis, Category, Group, Images, LeaningSuite, Target
 from clinometer.suites.schema import (
     SHAPES,
     installed_suites,
@@ -23,7 +15,6 @@ from clinometer.suites.schema import (
 from clinometer.suites.steerability import SteerabilitySuite
 from clinometer.suites.t2iat import (
     AttributePair,
-    AttributeWords,
     DifferentialTest,
     ImagesPerPrompt,
     Stimulus,

@@ -37,8 +37,8 @@ class Ablation:
 
     Attributes
     ----------
-    word : what was left out, as it stands in the prompt; with its number where a prompt has it again, ``big (2)``.
-    start, stop : where it stands in the whole prompt.
+    word : what was left out, as written in the prompt; numbered where it occurs again, ``big (2)``.
+    start, stop : its position in the whole prompt.
     prompt : what is left.
     """
 
@@ -61,24 +61,27 @@ def ablations(prompt: str, phrases: Sequence[str] = (), *, language: str | None 
     english = (language or "en").lower().split("-")[0] == "en"
     units = _units(prompt, phrases, whole_words=english)
     content = [not english or text.lower() not in _FUNCTION_WORDS for text, *_ in units]
-    found, seen = [], dict[str, int]()
+    left_out, seen = [], dict[str, int]()
     for at, (text, start, stop) in enumerate(units):
         if not content[at]:
             continue
         seen[text] = seen.get(text, 0) + 1
         first = start
-        beside = [i for i in (at - 1, at + 1) if 0 <= i < len(units) and content[i] and _adjoin(prompt, units, at, i)]
-        if english and not beside:
+        adjoins_content = (  # a comma parts two words
+            (at > 0 and content[at - 1] and not prompt[units[at - 1][2] : start].strip())
+            or (at + 1 < len(units) and content[at + 1] and not prompt[stop : units[at + 1][1]].strip())
+        )
+        if english and not adjoins_content:
             before = next((i for i in range(at - 1, -1, -1) if content[i]), -1)
             first = units[before + 1][1]
         rest = _tidied(prompt[:first] + prompt[stop:], prompt, english=english)
         if rest:
-            found.append(Ablation(text if seen[text] == 1 else f"{text} ({seen[text]})", start, stop, rest))
-    return tuple(found)
+            left_out.append(Ablation(text if seen[text] == 1 else f"{text} ({seen[text]})", start, stop, rest))
+    return tuple(left_out)
 
 
 def _units(prompt: str, phrases: Sequence[str], *, whole_words: bool) -> list[tuple[str, int, int]]:
-    """Cut a prompt into phrases and words, each with its place; of phrases that overlap the longer one is taken."""
+    """Split a prompt into phrases and words, each with its place; of phrases that overlap the longer one counts."""
     taken: list[tuple[int, int]] = []
     for phrase in sorted(phrases, key=len, reverse=True):
         pattern = rf"(?<!\w){re.escape(phrase)}(?!\w)" if whole_words else re.escape(phrase)
@@ -90,14 +93,8 @@ def _units(prompt: str, phrases: Sequence[str], *, whole_words: bool) -> list[tu
     return [(prompt[start:stop], start, stop) for start, stop in sorted([*taken, *words])]
 
 
-def _adjoin(prompt: str, units: Sequence[tuple[str, int, int]], one: int, other: int) -> bool:
-    """Return whether nothing but spaces stands between two words: a comma parts them."""
-    (_, _, stop), (_, start, _) = units[min(one, other)], units[max(one, other)]
-    return not prompt[stop:start].strip()
-
-
 def _tidied(text: str, whole: str, *, english: bool) -> str:
-    """Write what is left of ``whole`` as a prompt: without commas or function words that belonged to what is gone."""
+    """Return what is left of ``whole`` as a prompt, without the commas and function words of what was left out."""
     text = re.sub(r"\s+", " ", text)
     text = re.sub(r" ?([,;:])[\s,;:]*(?=[,;:])", "", text)
     text = re.sub(r" ([,;:.])", r"\1", text).strip(" ,;:-")
@@ -109,7 +106,7 @@ def _tidied(text: str, whole: str, *, english: bool) -> str:
         return ""
 
     def article(match: re.Match[str]) -> str:
-        if re.search(rf"\b{match[1]} {match[2]}\b", whole):  # as whoever wrote the prompt has it: an hour, a unit
+        if re.search(rf"\b{match[1]} {match[2]}\b", whole):  # as the prompt's author wrote it: an hour, a unit
             return match[0]
         right = "an" if _VOWEL_SOUND.match(match[2]) else "a"
         return f"{right.capitalize() if match[1][0].isupper() else right} {match[2]}"

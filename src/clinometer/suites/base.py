@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
 
-from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from clinometer._messages import did_you_mean, first_and_more, quoted
 from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.suites.question import QuestionSpec, question_of_groups
 from clinometer.suites.reference import Reference
 from clinometer.suites.safe_yaml import line_of
-from clinometer.suites.strict import Language, Name, Strict, Text, WholeNumber, code_of, explain_all
+from clinometer.suites.strict import Language, Name, Sparse, Strict, Text, WholeNumber, code_of, explain_all
 
 MOST_IMAGES: Final = 1_000_000
 MOST_TEXTS: Final = 50_000
-"""Images of a suite, and its texts: a plan, and what it is made of, is held in memory."""
+"""Images of a suite, and its texts: a plan, and what it is made of, is kept in memory."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,8 @@ class PaperModel(Strict):
         True
         """
         last = name.partition("@")[0].rstrip("/").rpartition("/")[2].lower()
-        return last in {alias.lower() for alias in self.names} or _plain(name) == _plain(self.label)
-
-
-def _plain(name: str) -> str:
-    """Return a name without what people write or leave out at will."""
-    return re.sub(r"[\s_-]", "", name).lower()
+        plain, label = (re.sub(r"[\s_-]", "", each).lower() for each in (name, self.label))
+        return last in {alias.lower() for alias in self.names} or plain == label
 
 
 class Unsaid(Strict):
@@ -108,9 +104,9 @@ class Unsaid(Strict):
 class Protocol(Strict):
     """The settings that a paper prescribes beyond its prompts. ``unsaid`` lists those it leaves open.
 
-    ``models`` are those that the paper audited. ``edit_steps`` and ``edit_guidance_scale`` hold for edits, where they
-    differ from the portraits'. ``portraits: all`` takes every portrait of a folder. ``reader: single wording`` says
-    that a gender is read by the first wording alone. ``decisions`` tell where clinometer departs from the paper on
+    ``models`` are those that the paper audited. ``edit_steps`` and ``edit_guidance_scale`` apply to edits, where they
+    differ from the portraits'. ``portraits: all`` uses every portrait of a folder. ``reader: single wording`` says
+    that a gender is read by the first wording alone. ``decisions`` lists where clinometer departs from the paper on
     purpose.
     """
 
@@ -153,7 +149,14 @@ class Protocol(Strict):
         return [(name, str(value)) for name, value in options.items() if value]
 
 
-class Suite(Strict, ABC):
+class AttributeWords(Strict):
+    """An attribute or a group: the words that name it in a prompt, and by which an encoder finds it in a picture."""
+
+    label: Name | None = None
+    words: tuple[Text, ...] = Field(min_length=1)
+
+
+class Suite(Sparse, ABC):
     """A whole suite, checked. Each study is a subclass, chosen by the key ``study``."""
 
     study: str
@@ -167,7 +170,7 @@ class Suite(Strict, ABC):
     reference: Reference | None = None
 
     optional: ClassVar[frozenset[str]] = frozenset({"readings", "language", "reference"})
-    """Keys that are left out where nothing is there: the fingerprint is then what it was before there were any."""
+    """Keys that are not written where they are empty."""
 
     options: ClassVar[frozenset[str]] = frozenset({"images"})
     """Which options of ``with_options`` the study takes."""
@@ -207,12 +210,6 @@ class Suite(Strict, ABC):
             refuse_duplicates((group for _, group in means), f"readings.{number}: answers with one meaning")
         return self
 
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {
-            name: value for name, value in handler(self).items() if name not in self.optional or value not in (None, ())
-        }
-
     @classmethod
     def checked(cls, data: Mapping[str, Any], *, source: str, text: str = "") -> Self:
         """Check a mapping. ``source`` is what an error calls it, ``text`` the YAML that it was read from."""
@@ -239,30 +236,35 @@ class Suite(Strict, ABC):
         """Return every text that an encoder embeds, once."""
 
     def texts_by_target(self) -> tuple[list[str], dict[str, str]]:
-        """Return the texts without which nothing can be judged, and by target that without which it alone cannot."""
+        """Return the texts that every target's score needs, and the text that only one target's needs, by target."""
         return self.texts(), {}
 
-    @abstractmethod
     def label_of(self, group: str) -> str:
         """Return the group's label for people; a name that the suite does not know stays as it is."""
+        return getattr(getattr(self, "groups", {}).get(group), "label", None) or group
 
     def group_names(self) -> dict[str, tuple[str, ...]]:
-        """Return the names by which a reader's answer may call each drawn group: its own, and what else names it."""
+        """Return the names by which a reader's answer may refer to each drawn group."""
         return {spec.group: (spec.group,) for spec in self.prompt_specs() if spec.group}
 
     def questions(self) -> tuple[QuestionSpec, ...]:
-        """Return what readers are asked: the suite's own ``readings``, or to which of its groups a person belongs."""
+        """Return what readers are asked: the suite's own ``readings``, or to which of its groups a person belongs.
+
+        A group is offered by its label, and an encoder finds it by its words, if it has any.
+        """
         names = [] if self.readings else list(self.group_names())
         if len(names) < 2:
             return self.readings
-        return (question_of_groups("groups", "", {name: (self.label_of(name), ()) for name in names}),)
+        specs = getattr(self, "groups", {})
+        groups = {name: (self.label_of(name), getattr(specs.get(name), "words", ())) for name in names}
+        return (question_of_groups("groups", "", groups),)
 
     def concept_names(self) -> list[str]:
         """Return the names of all concepts, in the order of the plan."""
         return list(dict.fromkeys(spec.concept for spec in self.prompt_specs() if spec.concept))
 
     def with_reference(self, reference: Reference | None, source: str) -> Self:
-        """Return the same suite with a declared standard, which ``source`` is; None leaves its own.
+        """Return the same suite with a declared standard from ``source``; with None, the suite as it is.
 
         Raises
         ------
@@ -286,9 +288,12 @@ class Suite(Strict, ABC):
     def sheets(self) -> tuple[SuiteTable, ...]:
         """Return everything that the suite asks, as tables to read."""
 
-    @abstractmethod
     def _changed(self, **options: Any) -> dict[str, Any]:
-        """Return the suite as a mapping, with options changed that are among ``options``."""
+        """Return the suite as a mapping with ``options`` changed; ``images`` sets all its numbers of images."""
+        changed = self.model_dump()
+        if "images" in options and isinstance(changed.get("images"), dict):
+            options["images"] = dict.fromkeys(changed["images"], options["images"])
+        return changed | options
 
     @property
     def image_count(self) -> int:
@@ -406,24 +411,26 @@ def refuse_unknown(field: str, kind: str, name: str, choices: Iterable[str]) -> 
 def kept_concepts(
     categories: Mapping[str, Any], key: str, concepts: int | Sequence[str], suite: str
 ) -> dict[str, dict[str, Any]]:
-    """Return categories with the first so many concepts of each, or those of some names; ``key`` : where they stand.
+    """Return categories with the first so many concepts of each, or those of some names.
+
+    ``key`` : a category's key that lists its concepts.
 
     Raises
     ------
     SuiteError
-        A name is of no concept.
+        There is no concept of a name.
     """
-    known = [concept["name"] for category in categories.values() for concept in category[key]]
-    if not isinstance(concepts, int):
-        for name in concepts:
-            if name not in known:
-                way_out = did_you_mean(name, known) or f"it has {first_and_more(known, 10)}"
-                raise SuiteError.unknown_name(f"suite {suite} has no {quoted(name)}; {way_out}", field="concepts")
-    kept = {
-        name: {**category, key: category[key][:concepts] if isinstance(concepts, int)
-               else [concept for concept in category[key] if concept["name"] in concepts]}
-        for name, category in categories.items()
-    }  # fmt: skip
+    if isinstance(concepts, int):
+        kept = {name: category | {key: category[key][:concepts]} for name, category in categories.items()}
+    else:
+        known = [concept["name"] for category in categories.values() for concept in category[key]]
+        if unknown := next((name for name in concepts if name not in known), None):
+            way_out = did_you_mean(unknown, known) or f"it has {first_and_more(known, 10)}"
+            raise SuiteError.unknown_name(f"suite {suite} has no {quoted(unknown)}; {way_out}", field="concepts")
+        kept = {
+            name: category | {key: [concept for concept in category[key] if concept["name"] in concepts]}
+            for name, category in categories.items()
+        }
     return {name: category for name, category in kept.items() if category[key]}
 
 

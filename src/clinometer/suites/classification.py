@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -60,8 +60,8 @@ class ClassificationSuite(Suite):
 
     ``a`` and ``b`` are the two sets of classes: an association above ½ goes to a. ``template`` is the prompt of a
     class, with ``{}`` for what its set says of it. ``noise_samples`` are the numbers of trials reported; the largest is
-    what an image takes. With ``elimination``, the confidence of an interval, a class is left alone once all its pairs
-    are decided with it. ``margin`` is the |ΔS| below which a difference counts as none.
+    what an image takes. With ``elimination``, the confidence of an interval, a class gets no more trials once all its
+    pairs are decided with it. ``margin`` is the |ΔS| below which a difference counts as none.
     """
 
     study: Literal["classification"] = "classification"
@@ -75,7 +75,6 @@ class ClassificationSuite(Suite):
     images: PicturesPerGroup = PicturesPerGroup()
     margin: Annotated[Number, Field(gt=0, lt=1)] | None = None
 
-    options: ClassVar[frozenset[str]] = frozenset({"images"})
     scoring_options: ClassVar[frozenset[str]] = Suite.scoring_options | {"margin"}
 
     @model_validator(mode="after")
@@ -115,10 +114,6 @@ class ClassificationSuite(Suite):
         """The prompt of each class."""
         return {name: self.template.replace("{}", text) for name, text in self.classes.items()}
 
-    def label_of(self, group: str) -> str:
-        """Return the group's label for people."""
-        return (self.groups[group].label or group) if group in self.groups else group
-
     def prompt_specs(self) -> Iterator[PromptSpec]:
         """Yield the portraits."""
         for name, group in self.groups.items():
@@ -146,9 +141,7 @@ class ClassificationSuite(Suite):
             for name, contrast in self.contrasts.items()
         )
         classes = tuple(
-            (owner.label, name, self.template.replace("{}", text))
-            for owner in (self.a, self.b)
-            for name, text in owner.classes.items()
+            (classes.label, name, self.prompts[name]) for classes in (self.a, self.b) for name in classes.classes
         )
         return (
             SuiteTable(f"{self.images.group} portraits a group", ("group", "label", "prompt", "codes"), groups),
@@ -159,9 +152,3 @@ class ClassificationSuite(Suite):
                 classes,
             ),
         )
-
-    def _changed(self, **options: Any) -> dict[str, Any]:
-        changed: dict[str, Any] = self.model_dump()
-        if "images" in options:
-            changed["images"]["group"] = options["images"]
-        return changed

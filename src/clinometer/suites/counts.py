@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -51,7 +51,7 @@ class CountsSuite(Suite):
         return group
 
     def images_in_words(self) -> str:
-        """Return what stands where other suites count their images."""
+        """Return why there are no images to count."""
         return "none are drawn: they were counted elsewhere"
 
     def sheets(self) -> tuple[SuiteTable, ...]:
@@ -60,6 +60,3 @@ class CountsSuite(Suite):
         return (
             SuiteTable("counted", ("", "names"), tuple((name, ", ".join(names)) for name, names in named if names)),
         )
-
-    def _changed(self, **options: Any) -> dict[str, Any]:
-        return self.model_dump() | options

@@ -6,7 +6,7 @@ See decision 24.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -50,8 +50,8 @@ class PortraitGroupSpec(Strict):
 class Profession(Strict):
     """A profession that portraits are edited into; summaries are by ``kind``, such as "high-paid".
 
-    ``shows`` says what an edit shows that does as ``prompt`` says, where that is an instruction: by such texts an edit
-    is found that leaves its portrait as it was.
+    ``shows`` describes a successful edit where ``prompt`` is an instruction: such texts identify edits that left their
+    portrait as it was.
     """
 
     prompt: Text
@@ -68,7 +68,7 @@ class Portraits(Strict):
 class EditingSuite(Suite):
     """Whom editing into a profession turns into another gender, and whose skin it lightens.
 
-    ``tones`` names tones of the groups: what becomes of each of them is held against the first, the lightest.
+    ``tones`` names tones of the groups: each is compared with the first, the lightest.
     """
 
     study: Literal["editing"] = "editing"
@@ -79,8 +79,6 @@ class EditingSuite(Suite):
     strengths: tuple[Strength, ...] = Field(min_length=1)
     tones: tuple[Name, ...] | None = Field(None, min_length=2)
     images: Portraits = Portraits()
-
-    options: ClassVar[frozenset[str]] = frozenset({"images"})
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -108,10 +106,6 @@ class EditingSuite(Suite):
             if tone not in tones:
                 raise InvalidInputError.unknown_name(f"tones: no group has the tone {tone!r}")
         return self
-
-    def label_of(self, group: str) -> str:
-        """Return the group's label for people."""
-        return (self.groups[group].label or group) if group in self.groups else group
 
     def prompt_specs(self) -> Iterator[PromptSpec]:
         """Yield the portraits; their edits follow from them."""
@@ -166,9 +160,3 @@ class EditingSuite(Suite):
             SuiteTable(f"edited at {self._strengths()} into", ("kind", "profession", "prompt"), professions),
             SuiteTable("gender is read by", (self.genders.a, self.genders.b), tuple((w.a, w.b) for w in self.wordings)),
         )
-
-    def _changed(self, **options: Any) -> dict[str, Any]:
-        changed: dict[str, Any] = self.model_dump()
-        if "images" in options:
-            changed["images"]["group"] = options["images"]
-        return changed

@@ -6,14 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationInfo,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from clinometer._messages import quoted
@@ -29,7 +22,7 @@ from clinometer.suites.base import (
     refuse_unknown,
 )
 from clinometer.suites.question import QuestionSpec, question_of_groups
-from clinometer.suites.strict import LANGUAGE_TAG, SEVERAL_LANGUAGES, ImageCount, Name, Number, Strict, Text
+from clinometer.suites.strict import LANGUAGE_TAG, SEVERAL_LANGUAGES, ImageCount, Name, Number, Sparse, Strict, Text
 
 BLANK_PROMPT: Final = ""
 """The prompt that an image is compared with to see whether it shows anything of its own."""
@@ -45,7 +38,7 @@ class AttributePrompt(Strict):
     pair: Name | None = None
 
 
-class Group(Strict):
+class Group(Sparse):
     """A social group: the prompts whose images represent it and the words that name it.
 
     ``cell`` is its level on every axis, in a suite with axes.
@@ -56,10 +49,7 @@ class Group(Strict):
     prompts: tuple[AttributePrompt, ...] = Field(min_length=1)
     words: tuple[Text, ...] = Field(min_length=1)
 
-    @model_serializer(mode="wrap")
-    def _without_no_cell(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out a missing cell: the fingerprint of a suite without axes is what it was before there were any."""
-        return {name: value for name, value in handler(self).items() if name != "cell" or value is not None}
+    optional: ClassVar[frozenset[str]] = frozenset({"cell"})
 
 
 class Axis(Strict):
@@ -70,7 +60,7 @@ class Axis(Strict):
     third: Name | None = None
 
 
-class Target(Strict):
+class Target(Sparse):
     """A concept under test: the neutral prompt that draws it, or several wordings of it by their names.
 
     With ``wordings`` each is measured as a target of its own, ``nurse (photo)``, and the images of all start from the
@@ -83,33 +73,31 @@ class Target(Strict):
     stereotype: Name | None = None
     wordings: dict[Name, Text] | None = Field(None, min_length=2, max_length=20)
 
+    optional: ClassVar[frozenset[str]] = frozenset({"wordings"})
+
     @model_validator(mode="before")
     @classmethod
     def _prompt_of_wordings(cls, data: Any) -> Any:
         """Use the first wording as the prompt."""
-        worded = data.get("wordings") if isinstance(data, dict) else None
-        if not isinstance(worded, dict) or not worded:
+        wordings = data.get("wordings") if isinstance(data, dict) else None
+        if not isinstance(wordings, dict) or not wordings:
             return data
-        first = next(iter(worded.values()))
+        first = next(iter(wordings.values()))
         if data.get("prompt", first) != first:
             raise InvalidInputError.conflict("prompt: it stands beside wordings; make it one of them, the first")
         return {**data, "prompt": first}
-
-    @model_serializer(mode="wrap")
-    def _without_no_wordings(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out missing wordings: the fingerprint of a suite without any is what it was before there were some."""
-        return {name: value for name, value in handler(self).items() if name != "wordings" or value is not None}
 
     def worded(self, wording: str | None) -> tuple[Target, ...]:
         """Return a target for each wording, or the concept in one ``wording``; itself, where it has none."""
         if self.wordings is None:
             return (self,)
         if wording is not None:
-            text = self.wordings[wording]
-            return (Target(name=self.name, prompt=text, keyword=self.keyword, stereotype=self.stereotype),)
+            prompts = {self.name: self.wordings[wording]}
+        else:
+            prompts = {wording_name(self.name, name): prompt for name, prompt in self.wordings.items()}
         return tuple(
-            Target(name=wording_name(self.name, name), prompt=text, keyword=self.keyword, stereotype=self.stereotype)
-            for name, text in self.wordings.items()
+            Target(name=name, prompt=prompt, keyword=self.keyword, stereotype=self.stereotype)
+            for name, prompt in prompts.items()
         )
 
 
@@ -119,7 +107,7 @@ def wording_name(concept: str, wording: str) -> str:
 
 
 def ablation_name(target: str, word: str) -> str:
-    """Return the name of what is drawn of a target without a word."""
+    """Return the name of a target's images drawn without a word of its prompt."""
     return f"{target} (without {word})"
 
 
@@ -151,10 +139,10 @@ class LeaningSuite(Suite):
     used to compute a score. ``margin`` is the size of a score below which it counts as none.
 
     With ``ablate`` every target is also drawn without each of its words, from the same noises, ``phrases`` left out as
-    one (:mod:`clinometer.suites.ablation`). These images are of no target: they only say what a word does.
+    one (:mod:`clinometer.suites.ablation`). These images belong to no target: they only show what a word does.
 
     With ``axes`` the groups are cells, one for every combination of the axes' levels, and every axis is measured by
-    itself; ``axis`` is then left out, for a pair of cells may lie across two axes at once.
+    itself; ``axis`` is then left out, as a pair of cells may differ on two axes at once.
     """
 
     study: Literal["leaning"] = "leaning"
@@ -206,34 +194,42 @@ class LeaningSuite(Suite):
             refuse_duplicates((p.prompt for p in group.prompts), f"groups.{name}.prompts: prompt used twice")
             refuse_duplicates(group.words, f"groups.{name}.words: word used twice")
             refuse_duplicates((p.pair for p in group.prompts if p.pair), f"groups.{name}.prompts: pair used twice")
-        if self.axis is None:
-            first, *others = self.groups
-            for other in others:
-                self._check_pairs(first, other)
-        else:
-            self._check_pairs(self.axis.a, self.axis.b)
+        first, *others = self.groups if self.axis is None else (self.axis.a, self.axis.b)
+        pairs = {p.pair for p in self.groups[first].prompts}
+        for other in others:  # a prompt of one has a partner in each other, or none has any
+            other_pairs = {p.pair for p in self.groups[other].prompts}
+            unpaired = {None} & (pairs | other_pairs) if pairs | other_pairs != {None} else set()
+            if odd := sorted(str(pair or "(no pair)") for pair in (pairs ^ other_pairs) | unpaired):
+                raise InvalidInputError.mismatch(
+                    f"groups: the prompts of {first} and {other} are not matched: {', '.join(odd)}; "
+                    "give each prompt a 'pair' that both groups have, or give none"
+                )
         return self
 
     def _check_wordings(self) -> None:
         """Check that wordings have the same names in every concept that has any, and no concept has a text twice."""
-        concepts = [target for category in self.categories.values() for target in category.targets if target.wordings]
-        for target in concepts:
-            texts, names = target.wordings or {}, concepts[0].wordings or {}
-            refuse_duplicates(texts.values(), f"categories: {target.name}: text of two wordings")
+        concepts = {
+            target.name: target.wordings
+            for category in self.categories.values()
+            for target in category.targets
+            if target.wordings
+        }
+        first, names = next(iter(concepts.items()), ("", {}))
+        for concept, texts in concepts.items():
+            refuse_duplicates(texts.values(), f"categories: {concept}: text of two wordings")
             if texts.keys() != names.keys():
                 raise InvalidInputError.mismatch(
-                    f"categories: {target.name} has the wordings {', '.join(texts)}, and {concepts[0].name} has "
+                    f"categories: {concept} has the wordings {', '.join(texts)}, and {first} has "
                     f"{', '.join(names)}; give all the same, so that they can be compared"
                 )
-        found = list((concepts[0].wordings or {}) if concepts else ())
-        odd = next((name for name in found if not LANGUAGE_TAG.fullmatch(name)), "" if found else "none")
+        odd = next((name for name in names if not LANGUAGE_TAG.fullmatch(name)), "" if names else "none")
         if self.language == SEVERAL_LANGUAGES and odd:
             raise InvalidInputError.malformed(
                 f"language: {SEVERAL_LANGUAGES!r} says that every wording is a language, named by its tag such as en "
                 f"or zh-Hant; found the wording {odd}"
             )
         if self.wording is not None:
-            refuse_unknown("wording", "wording", self.wording, (concepts[0].wordings or {}) if concepts else ())
+            refuse_unknown("wording", "wording", self.wording, names)
         if concepts and self.axes:
             raise InvalidInputError.conflict(
                 "axes: concepts have wordings, which are measured along one pair of groups; leave one out"
@@ -270,30 +266,54 @@ class LeaningSuite(Suite):
 
     def _check_groups_compared(self) -> None:
         """Check the pair of groups, or the axes and the cell of every group."""
-        cells = {name: group.cell for name, group in self.groups.items()}
         if self.axis is None:
-            check_axes(self.axes or {}, self.groups)
-            check_cells(self.axes or {}, cells)
+            self._check_axes(self.axes or {})
             return
-        if odd := next((name for name, cell in cells.items() if cell is not None), ""):
+        if odd := next((name for name, group in self.groups.items() if group.cell is not None), ""):
             raise InvalidInputError.conflict(
                 f"groups.{odd}.cell: the suite has no axes; declare them, or leave cell out"
             )
-        for role in ("a", "b", "third"):
-            group = getattr(self.axis, role)
-            if group is not None:
-                refuse_unknown(f"axis.{role}", "group", group, self.groups)
-        roles = [group for group in (self.axis.a, self.axis.b, self.axis.third) if group is not None]
-        refuse_duplicates(roles, "axis: a, b and third must differ; found twice")
+        roles = self.axis.model_dump(exclude_none=True)
+        for role, name in roles.items():
+            refuse_unknown(f"axis.{role}", "group", name, self.groups)
+        refuse_duplicates(roles.values(), "axis: a, b and third must differ; found twice")
 
-    def _check_pairs(self, a: str, b: str) -> None:
-        """Check that either every prompt of A and B belongs to a pair that the other has too, or none does."""
-        pairs = [{p.pair for p in self.groups[name].prompts} for name in (a, b)]
-        unpaired = {None} & (pairs[0] | pairs[1]) if pairs[0] | pairs[1] != {None} else set()
-        if odd := sorted(str(pair or "(no pair)") for pair in (pairs[0] ^ pairs[1]) | unpaired):
-            raise InvalidInputError.mismatch(
-                f"groups: the prompts of {a} and {b} are not matched: {', '.join(odd)}; "
-                "give each prompt a 'pair' that both groups have, or give none"
+    def _check_axes(self, axes: Mapping[str, CrossedAxis]) -> None:
+        """Check that there are two axes or more, that names are unambiguous, and that each cell has one group."""
+        if len(axes) < 2:
+            raise InvalidInputError.too_few(
+                f"axes: found {', '.join(axes) or 'none'}, expected two or more; for one pair give axis.a, axis.b"
+            )
+        if odd := next((name for name in axes if ":" in name or "×" in name), ""):
+            raise InvalidInputError.malformed(
+                f"axes.{odd}: ':' and '×' stand between names in the scores; give another name"
+            )
+        levels = [level for axis in axes.values() for level in axis.levels]
+        refuse_duplicates(levels, "axes: levels of two axes need different names; found twice")
+        refuse_duplicates([*self.groups, *levels], "axes: a level and a group need different names; found twice")
+        groups: dict[tuple[str, ...], str] = {}
+        for name, group in self.groups.items():
+            where, cell = f"groups.{name}.cell", group.cell
+            if cell is None:
+                raise InvalidInputError.missing(
+                    f"{where}: missing, and the suite has axes; give its level of {', '.join(axes)}"
+                )
+            if odd := next((axis for axis in cell if axis not in axes), ""):
+                raise InvalidInputError.unknown_name(f"{where}: no axis named {odd!r}; axes are {', '.join(axes)}")
+            for axis, spec in axes.items():
+                if axis not in cell:
+                    raise InvalidInputError.missing(f"{where}.{axis}: missing; levels are {', '.join(spec.levels)}")
+                refuse_unknown(f"{where}.{axis}", "level", cell[axis], spec.levels)
+            place = tuple(cell[axis] for axis in axes)
+            if place in groups:
+                raise InvalidInputError.duplicate(
+                    f"{where}: {' × '.join(place)} is the cell of {groups[place]!r} already"
+                )
+            groups[place] = name
+        if missing := [place for place in product(*(axis.levels for axis in axes.values())) if place not in groups]:
+            cells = ", ".join(" × ".join(place) for place in missing)
+            raise InvalidInputError.missing(
+                f"groups: no group for {cells}; every combination of the axes' levels needs one"
             )
 
     @property
@@ -303,12 +323,12 @@ class LeaningSuite(Suite):
         Raises
         ------
         SuiteError
-            The groups are cells of axes, and what was asked for needs one pair.
+            The groups are cells of axes.
         """
         return self.pair_for("this")
 
     def pair_for(self, what: str) -> Axis:
-        """Return the same, where ``what`` needs it: the refusal names it.
+        """Return the pair of groups that MCAS compares, which ``what`` needs.
 
         Raises
         ------
@@ -339,10 +359,10 @@ class LeaningSuite(Suite):
     def categorised_targets(self) -> tuple[tuple[str, Target], ...]:
         """Return all (category name, target) pairs in order."""
         return tuple(
-            (name, worded)
-            for name, cat in self.categories.items()
-            for target in cat.targets
-            for worded in target.worded(self.wording)
+            (name, target)
+            for name, category in self.categories.items()
+            for concept in category.targets
+            for target in concept.worded(self.wording)
         )
 
     @property
@@ -357,7 +377,7 @@ class LeaningSuite(Suite):
 
     @property
     def languages(self) -> list[str]:
-        """The languages of its prompts, by their tags; empty where it does not say."""
+        """The languages of its prompts, by their tags; empty if unknown."""
         if self.language != SEVERAL_LANGUAGES:
             return [self.language] if self.language else []
         return list(next(iter(self.wordings.values()))) if self.wording is None else [self.wording]
@@ -373,14 +393,12 @@ class LeaningSuite(Suite):
     def of_ablations(self) -> LeaningSuite:
         """Return a suite with a target for every word that is left out, named as its images are, and no other."""
         changed: dict[str, Any] = self.model_dump() | {"ablate": None, "phrases": (), "wording": None}
-        for category in changed["categories"].values():
-            category["targets"] = []
+        targets: dict[str, list[dict[str, Any]]] = {}
         for category, target in self.categorised_targets():
-            changed["categories"][category]["targets"] += [
-                target.model_dump() | {"name": ablation_name(target.name, left.word)}
-                for left in self.ablations[target.name]
-            ]
-        changed["categories"] = {name: each for name, each in changed["categories"].items() if each["targets"]}
+            for left in self.ablations[target.name]:
+                names = {"name": ablation_name(target.name, left.word)}
+                targets.setdefault(category, []).append(target.model_dump() | names)
+        changed["categories"] = {name: changed["categories"][name] | {"targets": targets[name]} for name in targets}
         return self.checked(changed, source=f"suite {self.name}, word by word")
 
     @property
@@ -394,40 +412,34 @@ class LeaningSuite(Suite):
 
     def label_of(self, group: str) -> str:
         """Return the label for people of a group, or of a level of an axis."""
-        if group in self.groups:
-            return self.groups[group].label or group
-        return self.level_labels.get(group, group)
+        return super().label_of(group) if group in self.groups else self.level_labels.get(group, group)
 
     def group_names(self) -> dict[str, tuple[str, ...]]:
         """Return each group's name and, of a cell, its levels."""
         return {name: (name, *(group.cell or {}).values()) for name, group in self.groups.items()}
 
     def questions(self) -> tuple[QuestionSpec, ...]:
-        """Return its own ``readings``; without any, one about its groups, or one an axis about its levels.
-
-        A group is offered by its label, and found by its words. A level has no words of its own.
-        """
-        if self.readings:
-            return self.readings
-        if self.axes:
-            levels = {name: {each: (own, ()) for each, own in axis.levels.items()} for name, axis in self.axes.items()}
-            return tuple(question_of_groups(name, self.axis_label(name), own) for name, own in levels.items())
-        return (question_of_groups("groups", "", {g: (self.label_of(g), self.groups[g].words) for g in self.groups}),)
+        """Return its own ``readings``; without any, one about its groups, or one an axis about its levels."""
+        if self.readings or not self.axes:
+            return super().questions()
+        return tuple(
+            question_of_groups(
+                name, self.axis_label(name), {level: (label, ()) for level, label in axis.levels.items()}
+            )
+            for name, axis in self.axes.items()
+        )
 
     def prompt_specs(self) -> Iterator[PromptSpec]:
         """Yield the targets' prompts, then the groups' prompts."""
+        images, ablations_by_target = self.images.target, self.ablations
         for category, entry in self.categories.items():
             for concept in entry.targets:
+                noise = concept.prompt if concept.wordings else ""
                 for target in concept.worded(self.wording):
-                    noise = concept.prompt if concept.wordings else ""
-                    yield PromptSpec(
-                        target.prompt, "target", target.name, category, images=self.images.target, noise=noise
-                    )
-                    for left in self.ablations.get(target.name, ()):
+                    yield PromptSpec(target.prompt, "target", target.name, category, images=images, noise=noise)
+                    for left in ablations_by_target.get(target.name, ()):
                         name = ablation_name(target.name, left.word)
-                        yield PromptSpec(
-                            left.prompt, ABLATED, name, category, images=self.images.target, noise=concept.prompt
-                        )
+                        yield PromptSpec(left.prompt, ABLATED, name, category, images=images, noise=concept.prompt)
         for name, group in self.groups.items():
             for attribute in group.prompts:
                 yield PromptSpec(attribute.prompt, "attribute", group=name, images=self.images.attribute)
@@ -442,8 +454,8 @@ class LeaningSuite(Suite):
 
     def texts_by_target(self) -> tuple[list[str], dict[str, str]]:
         """Return the groups' words and prompts, and each target's own text."""
-        of_groups = [text for own in self.groups.values() for text in (*own.words, *(p.prompt for p in own.prompts))]
-        return of_groups, {target.name: self.text_of(target) for target in self.targets}
+        shared = [text for group in self.groups.values() for text in (*group.words, *(p.prompt for p in group.prompts))]
+        return shared, {target.name: self.text_of(target) for target in self.targets}
 
     def images_in_words(self) -> str:
         """``"20 a target, 16 an attribute prompt"``."""
@@ -468,78 +480,27 @@ class LeaningSuite(Suite):
         )
 
     def _changed(self, **options: Any) -> dict[str, Any]:
-        changed: dict[str, Any] = self.model_dump()
-        if "images" in options:
-            changed["images"]["target"] = options["images"]
-        if "text_targets" in options:
-            changed["text_targets"] = options["text_targets"]
-        if "wording" in options:
-            changed["wording"] = options["wording"]
-        if "concepts" in options:
-            changed["categories"] = kept_concepts(changed["categories"], "targets", options["concepts"], self.name)
-            kept = [t["prompt"].casefold() for each in changed["categories"].values() for t in each["targets"]]
-            own = [phrase for phrase in self.phrases if any(phrase.casefold() in prompt for prompt in kept)]
-            changed["phrases"] = own  # a phrase of the suite's may be of a concept that is not asked for
-        changed |= {name: options[name] for name in ("ablate", "phrases") if name in options}
+        changed = super()._changed(**options)
+        changed["images"]["attribute"] = self.images.attribute
+        if "concepts" not in options:
+            return changed
+        changed["categories"] = kept_concepts(changed["categories"], "targets", changed.pop("concepts"), self.name)
+        if "phrases" not in options:  # one may belong to a concept that was left out
+            prompts = [t["prompt"].casefold() for each in changed["categories"].values() for t in each["targets"]]
+            changed["phrases"] = [each for each in self.phrases if any(each.casefold() in prompt for prompt in prompts)]
         return changed
 
     def shared_concepts(self, others: Iterable[Suite]) -> list[str]:
         """Return the concepts that other suites ask for in the same way, if nothing else differs; else none."""
-        suites = [self, *others]
-        asked = [
+        suites: list[LeaningSuite] = [self]
+        for suite in others:
+            if not isinstance(suite, LeaningSuite):
+                return []
+            suites.append(suite)
+        concepts = [
             {target.name: (name, target) for name, category in suite.categories.items() for target in category.targets}
-            if isinstance(suite, LeaningSuite)
-            else {}
             for suite in suites
         ]
-        shared = [name for name, target in asked[0].items() if all(own.get(name) == target for own in asked)]
+        shared = [name for name, concept in concepts[0].items() if all(each.get(name) == concept for each in concepts)]
         contents = [suite.with_options(concepts=shared).content for suite in suites] if shared else []
         return shared if all(content == contents[0] for content in contents) else []
-
-
-def check_axes(axes: Mapping[str, CrossedAxis], groups: Iterable[str]) -> None:
-    """Refuse axes that are not two or more, and names that would not say which level or group is meant."""
-    if len(axes) < 2:
-        raise InvalidInputError.too_few(
-            f"axes: found {', '.join(axes) or 'none'}, expected two or more; for one pair give axis.a, axis.b"
-        )
-    if odd := next((name for name in axes if ":" in name or "×" in name), ""):
-        raise InvalidInputError.malformed(
-            f"axes.{odd}: ':' and '×' stand between names in the scores; give another name"
-        )
-    levels = [level for axis in axes.values() for level in axis.levels]
-    refuse_duplicates(levels, "axes: levels of two axes need different names; found twice")
-    refuse_duplicates([*groups, *levels], "axes: a level and a group need different names; found twice")
-
-
-def check_cells(axes: Mapping[str, CrossedAxis], cells: Mapping[str, Mapping[str, str] | None]) -> None:
-    """Check that each group has a cell and each cell a group, none twice."""
-    groups: dict[tuple[str, ...], str] = {}
-    for name, cell in cells.items():
-        place = _place(axes, name, cell)
-        if place in groups:
-            raise InvalidInputError.duplicate(
-                f"groups.{name}.cell: {' × '.join(place)} is the cell of {groups[place]!r} already"
-            )
-        groups[place] = name
-    missing = [place for place in product(*(axis.levels for axis in axes.values())) if place not in groups]
-    if missing:
-        cells_in_words = ", ".join(" × ".join(place) for place in missing)
-        raise InvalidInputError.missing(
-            f"groups: no group for {cells_in_words}; every combination of the axes' levels needs one"
-        )
-
-
-def _place(axes: Mapping[str, CrossedAxis], name: str, cell: Mapping[str, str] | None) -> tuple[str, ...]:
-    """Return a group's levels in the order of the axes."""
-    if cell is None:
-        raise InvalidInputError.missing(
-            f"groups.{name}.cell: missing, and the suite has axes; give its level of {', '.join(axes)}"
-        )
-    if odd := next((axis for axis in cell if axis not in axes), ""):
-        raise InvalidInputError.unknown_name(f"groups.{name}.cell: no axis named {odd!r}; axes are {', '.join(axes)}")
-    for axis, spec in axes.items():
-        if axis not in cell:
-            raise InvalidInputError.missing(f"groups.{name}.cell.{axis}: missing; levels are {', '.join(spec.levels)}")
-        refuse_unknown(f"groups.{name}.cell.{axis}", "level", cell[axis], spec.levels)
-    return tuple(cell[axis] for axis in axes)

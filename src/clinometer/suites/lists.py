@@ -1,7 +1,7 @@
 """Prompt lists of other audits, read from their own files as they are: FairPro's, MAGBIG's, BAFIS' and FAIRBench's.
 
 =================================================== ===============================================================
-file                                                what becomes of it
+file                                                how it is read
 =================================================== ===============================================================
 ``fairpro_prompts.csv``                             FairPro (arXiv 2512.04981): its column ``occupation``; in a second
                                                     wording where ``prompts_occupations_rewrite.txt`` lies beside it.
@@ -65,13 +65,21 @@ def suite_from_list(path: Path, groups: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     SuiteError
-        It is neither list, or a row lacks what it must have: the message names the file, the line and the column.
+        It is no such list, or a row lacks something: the message names the file, the line and the column.
     """
     rows = _rows(path)
     columns = list(rows[0][1]) if rows else []
     name = next((column for column in columns if column in NAMES), "")
+    header = f"{path}: line 1: found the columns {named_in_a_line(columns)}"
     if languages := [column for column in columns if column != name and _TAG.fullmatch(column)]:
-        _check_columns(path, columns, name, languages)
+        if not name:
+            raise SuiteError.missing(
+                f"{header}; the names of the concepts are missing: expected a column {', '.join(NAMES)}"
+            )
+        if odd := next((column for column in columns if column not in (name, *languages)), ""):
+            raise SuiteError.unknown_name(
+                f"{header}; {odd!r} is no language tag such as en or zh-Hant: rename it, or leave it out"
+            )
         audit, language = PARALLEL, languages[0] if len(languages) == 1 else SEVERAL_LANGUAGES
         wordings = {tag: _column(path, rows, name, tag) for tag in languages}
     elif "occupation" in columns:
@@ -80,35 +88,22 @@ def suite_from_list(path: Path, groups: Mapping[str, Any]) -> dict[str, Any]:
         audit, (language, wordings) = MAGBIG, _of_magbig(path, rows)
     else:
         raise SuiteError.missing(
-            f"{path}: line 1: found the columns {named_in_a_line(columns)}; expected occupation (FairPro), name and "
-            "prompt (MAGBIG), or a name and languages by their tags, such as occupation, en, de (BAFIS)"
+            f"{header}; expected occupation (FairPro), name and prompt (MAGBIG), or a name and languages by their "
+            "tags, such as occupation, en, de (BAFIS)"
         )
-    names = list(next(iter(wordings.values())))
+    first, *others = wordings.values()
     targets = [
         {"name": name, "wordings": {wording: prompts[name] for wording, prompts in wordings.items()}}
-        if len(wordings) > 1
-        else {"name": name, "prompt": next(iter(wordings.values()))[name]}
-        for name in names
+        if others
+        else {"name": name, "prompt": prompt}
+        for name, prompt in first.items()
     ]
     return {
         "name": path.stem, "title": f"{audit}: {path.stem}", "language": language, "source": _SOURCES[audit],
-        "description": f"{len(names)} prompts that {path.name} lists, in {' and '.join(wordings)}"
+        "description": f"{len(first)} prompts that {path.name} lists, in {' and '.join(wordings)}"
         f"{'' if audit == PARALLEL else ' wording'}.",
         **groups, "categories": {"listed": {"label": "As listed", "targets": targets}},
     }  # fmt: skip
-
-
-def _check_columns(path: Path, columns: Sequence[str], name: str, languages: Sequence[str]) -> None:
-    """Refuse a list of parallel prompts without names, or with columns that are neither names nor languages."""
-    found = f"{path}: line 1: found the columns {named_in_a_line(columns)}"
-    if not name:
-        raise SuiteError.missing(
-            f"{found}; the names of the concepts are missing: expected a column {', '.join(NAMES)}"
-        )
-    if odd := next((column for column in columns if column not in (name, *languages)), ""):
-        raise SuiteError.unknown_name(
-            f"{found}; {odd!r} is no language tag such as en or zh-Hant: rename it, or leave it out"
-        )
 
 
 FAIRBENCH: Final = "FAIRBench"
@@ -122,7 +117,7 @@ def suite_from_scenarios(data: Mapping[str, Any], groups: Mapping[str, Any], *, 
     Raises
     ------
     SuiteError
-        They lack what they must have: the message names the file, the scenario and the field.
+        One lacks something: the message names the file, the scenario and the field.
     """
     scenarios = data["scenarios"]
     if not isinstance(scenarios, list) or not scenarios:
@@ -133,33 +128,36 @@ def suite_from_scenarios(data: Mapping[str, Any], groups: Mapping[str, Any], *, 
         if not isinstance(scenario, Mapping):
             raise SuiteError.wrong_type(f"{where}: expected a mapping with id and prompt")
         targets.append({"name": _text(scenario, "id", where), "prompt": _text(scenario, "prompt", where)})
-        pairs.append((targets[-1]["name"], _genders(scenario, where)))
-    both = [(name, of) for name, of in pairs if of.keys() >= GENDERS.keys()]
-    found = {group: [{"pair": name, "prompt": of[group]} for name, of in both] for group in GENDERS}
-    own = {name: {**groups["groups"][name], "prompts": prompts} for name, prompts in found.items() if prompts}
+        prompts = _genders(scenario, where)
+        if prompts.keys() >= GENDERS.keys():
+            pairs.append((targets[-1]["name"], prompts))
+    whose = "It has no counterfactuals of men and women; the groups' prompts are those of the suite mcas"
+    specs = groups["groups"]
+    if pairs:
+        whose = f"The groups' prompts are its counterfactuals of gender, {len(pairs)} pairs"
+        specs = specs | {
+            group: specs[group] | {"prompts": [{"pair": name, "prompt": prompts[group]} for name, prompts in pairs]}
+            for group in GENDERS
+        }
     name = str(data.get("name") or Path(source).stem)
-    taken = (
-        f"The groups' prompts are its counterfactuals of gender, {len(found['man'])} pairs"
-        if own else "It has no counterfactuals of men and women; the groups' prompts are those of the suite mcas"
-    )  # fmt: skip
     return {
         "name": name, "title": f"{FAIRBENCH}: {name}", "language": "en",
         "source": "FAIRBench (fairbench-genai), MIT; words of the groups are those of the suite mcas.",
-        "description": f"{len(targets)} scenarios. {taken}; further counterfactuals are left out.",
-        **groups, "groups": {**groups["groups"], **own},
+        "description": f"{len(targets)} scenarios. {whose}; further counterfactuals are left out.",
+        **groups, "groups": specs,
         "categories": {"scenarios": {"label": "Scenarios", "targets": targets}},
     }  # fmt: skip
 
 
-def _text(held: Mapping[str, Any], field: str, where: str) -> str:
-    value = held.get(field)
+def _text(entry: Mapping[str, Any], field: str, where: str) -> str:
+    value = entry.get(field)
     if not isinstance(value, str) or not value.strip():
         raise SuiteError.wrong_type(f"{where}: {field}: found {value!r}, expected a text")
     return value.strip()
 
 
 def _genders(scenario: Mapping[str, Any], where: str) -> dict[str, str]:
-    """Find the prompts of a scenario that name men and women, by group."""
+    """Return the prompts of a scenario that name men and women, by group."""
     prompts: dict[str, str] = {}
     for number, each in enumerate(scenario.get("counterfactuals") or []):
         at = f"{where}.counterfactuals.{number}"
@@ -185,28 +183,28 @@ def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
 
 def _column(path: Path, rows: Sequence[tuple[int, Mapping[str, str]]], name: str, prompt: str) -> dict[str, str]:
     """Return one prompt of each name."""
-    found: dict[str, str] = {}
+    prompts: dict[str, str] = {}
     for line, row in rows:
         for column in (name, prompt):
             if not row[column].strip():
                 raise SuiteError.missing(f"{path}: line {line}: {column}: it is empty")
         key = row[name].strip()
-        if key in found:
+        if key in prompts:
             raise SuiteError.duplicate(f"{path}: line {line}: {name}: {key!r} stands there twice; remove one")
-        found[key] = row[prompt].strip()
-    return found
+        prompts[key] = row[prompt].strip()
+    return prompts
 
 
 def _of_fairpro(path: Path, rows: Sequence[tuple[int, Mapping[str, str]]]) -> dict[str, dict[str, str]]:
     prompts = _column(path, rows, "occupation", "occupation")
     named = {prompt.removeprefix("an ").removeprefix("a "): prompt for prompt in prompts}
-    beside = path.parent / REWRITTEN
-    if not beside.is_file():
+    rewritten = path.parent / REWRITTEN
+    if not rewritten.is_file():
         return {"occupation": named}
-    lines = [line.strip() for line in read_text(beside).splitlines() if line.strip()]
+    lines = [line.strip() for line in read_text(rewritten).splitlines() if line.strip()]
     if len(lines) != len(named):
         raise SuiteError.wrong_shape(
-            f"{beside}: found {len(lines)} prompts, expected one for each of the {len(named)} in {path.name}"
+            f"{rewritten}: found {len(lines)} prompts, expected one for each of the {len(named)} in {path.name}"
         )
     return {"occupation": named, "rewritten": dict(zip(named, lines, strict=True))}
 
@@ -218,10 +216,9 @@ def _of_magbig(path: Path, rows: Sequence[tuple[int, Mapping[str, str]]]) -> tup
             f"{path}: its name tells no language; expected such as occ_german.csv, of {', '.join(LANGUAGES)}"
         )
     wordings = {"direct": _column(path, rows, "name", "prompt")}
-    beside = path.parent / INDIRECT / path.name
-    if beside.is_file():
-        indirect = _column(beside, _rows(beside), "name", "prompt")
-        if indirect.keys() != wordings["direct"].keys():
-            raise SuiteError.mismatch(f"{beside}: it has other names than {path.name}; expected the same")
-        wordings["indirect"] = indirect
+    indirect = path.parent / INDIRECT / path.name
+    if indirect.is_file():
+        wordings["indirect"] = _column(indirect, _rows(indirect), "name", "prompt")
+        if wordings["indirect"].keys() != wordings["direct"].keys():
+            raise SuiteError.mismatch(f"{indirect}: it has other names than {path.name}; expected the same")
     return language, wordings

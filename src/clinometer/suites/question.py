@@ -22,6 +22,8 @@ from clinometer.suites.strict import Name, Strict, Text, code_of, explain
 OFFERED: Final = frozenset((*OTHERWISE, *OTHERWISE.values()))
 """Names of the options that every question has besides its own answers."""
 
+_FOLDER: Final = resources.files("clinometer.suites") / "questions"
+
 
 class AnswerSpec(Strict):
     """An answer: the words in which it is offered, and what else it is called.
@@ -46,7 +48,7 @@ class QuestionSpec(Strict):
     ----------
     kind : closed, or open: without answers.
     counterfactuals : of an open question, concepts of other prompts by the concept that each departs from; what is seen
-        in both is held against each other.
+        in both is compared.
     """
 
     name: Name
@@ -58,7 +60,7 @@ class QuestionSpec(Strict):
     @model_validator(mode="before")
     @classmethod
     def _by_name(cls, written: Any) -> Any:
-        """Write a built-in question out: ``gender``, or ``{question: gender, means: {woman: women, man: men}}``."""
+        """Return a question named ``gender`` or ``{question: gender, means: {woman: women, man: men}}`` in full."""
         if isinstance(written, str):
             return load_question(written, built_in=True).model_dump()
         if not (isinstance(written, dict) and "question" in written):
@@ -67,22 +69,22 @@ class QuestionSpec(Strict):
             raise InvalidInputError.unknown_name(
                 f"unknown key {quoted(odd[0])} beside question; expected means, or all written out"
             )
-        asked = load_question(str(written["question"]), built_in=True).model_dump()
+        question = load_question(str(written["question"]), built_in=True).model_dump()
         means = written.get("means") or {}
         if not isinstance(means, dict):
             raise InvalidInputError.missing("means: expected answers with the groups that show them")
         for answer, group in means.items():
-            if answer not in asked["answers"]:
-                known = ", ".join(asked["answers"])
+            if answer not in question["answers"]:
+                known = ", ".join(question["answers"])
                 raise InvalidInputError.unknown_name(
-                    f"means: question {asked['name']} has no answer {quoted(answer)}; it has {known}"
+                    f"means: question {question['name']} has no answer {quoted(answer)}; it has {known}"
                 )
-            asked["answers"][answer]["means"] = group
-        return asked
+            question["answers"][answer]["means"] = group
+        return question
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        """Refuse answers that share a name, as it would mean both. An open question has none."""
+        """Refuse answers of an open question, and answers that share a name."""
         if self.kind == "open" and self.answers:
             raise InvalidInputError.conflict(
                 "answers: found some, and a question of kind open has none; leave them out, or kind"
@@ -105,7 +107,7 @@ class QuestionSpec(Strict):
         return self
 
     def meanings(self, groups: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
-        """Pair each group of a suite with the answer that its pictures show, where one does.
+        """Yield each group of a suite that an answer refers to, with that answer.
 
         ``groups`` : by name, what an answer may call it: its name, or in a crossed suite the levels of its cell.
         """
@@ -116,28 +118,29 @@ class QuestionSpec(Strict):
 
 
 def question_of_groups(name: str, label: str, groups: Mapping[str, tuple[str, Sequence[str]]]) -> QuestionSpec:
-    """Ask to which group a picture's person belongs; each has its label and its words, of which shared ones mean none.
+    """Return the question to which group a picture's person belongs, from each group's label and words.
 
-    ``label`` : what the groups differ in, such as skin tone; empty where unknown.
+    Words that several groups share identify none of them and are left out. ``label`` : what the groups differ in, such
+    as skin tone; empty where unknown.
     """
-    taken = Counter(word.casefold() for own, words in groups.values() for word in dict.fromkeys((own, *words)))
-    asked = f"Which of these describes the person in this picture, by {label}?" if label else (
-        "To which of these does the person in this picture belong, by looks?"
-    )  # fmt: skip
+    uses = Counter(word.casefold() for text, words in groups.values() for word in dict.fromkeys((text, *words)))
     answers = {
         group: AnswerSpec(
-            text=own,
-            labels=tuple(word for word in words if taken[word.casefold()] == 1 and word.casefold() not in OFFERED),
+            text=text,
+            labels=tuple(word for word in words if uses[word.casefold()] == 1 and word.casefold() not in OFFERED),
             means=group,
         )
-        for group, (own, words) in groups.items()
+        for group, (text, words) in groups.items()
     }
-    return QuestionSpec(name=name, text=asked, answers=answers)
+    question = "To which of these does the person in this picture belong, by looks?"
+    if label:
+        question = f"Which of these describes the person in this picture, by {label}?"
+    return QuestionSpec(name=name, text=question, answers=answers)
 
 
 def question_names() -> list[str]:
     """Return the names of the built-in questions."""
-    return sorted(entry.name.removesuffix(".yaml") for entry in _folder().iterdir() if entry.name.endswith(".yaml"))
+    return sorted(entry.name.removesuffix(".yaml") for entry in _FOLDER.iterdir() if entry.name.endswith(".yaml"))
 
 
 def load_question(question: str | Path, *, built_in: bool = False) -> QuestionSpec:
@@ -158,7 +161,7 @@ def load_question(question: str | Path, *, built_in: bool = False) -> QuestionSp
         file, wanted = name, ""
     try:
         is_name = name in question_names()
-        text = _folder().joinpath(f"{name}.yaml").read_text("utf-8") if is_name else read_text(Path(file))
+        text = _FOLDER.joinpath(f"{name}.yaml").read_text("utf-8") if is_name else read_text(Path(file))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         hint = did_you_mean(name, question_names()) or f"built in are {', '.join(question_names())}"
         message = f"no question named {shortened(name, 200)!r}: it is neither a file nor built in; {hint}"
@@ -183,7 +186,3 @@ def load_question(question: str | Path, *, built_in: bool = False) -> QuestionSp
         return QuestionSpec.model_validate(data)
     except ValidationError as error:
         raise SuiteError(explain(error, name), code=code_of(error)) from error
-
-
-def _folder() -> resources.abc.Traversable:
-    return resources.files("clinometer.suites") / "questions"

@@ -1,19 +1,19 @@
-"""A declared standard: the share of each group that shares of pictures are held against, and where it is from."""
+"""A declared standard: the share of each group that shares of pictures are compared with, and its source."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import inf
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from clinometer._messages import did_you_mean, first_and_more, quoted
 from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.suites.strict import Name, Number, Strict, Text
 
 _ROUNDING: Final = 0.0051
-"""How far published shares of all groups may be from 1 together, by which each was rounded to a percent."""
+"""How far a published share may be off, being rounded to a percent; their sum may exceed 1 by that for each group."""
 
 Share = Annotated[Number, Field(ge=0, le=1)]
 People = Annotated[Number, Field(gt=0)]
@@ -24,32 +24,25 @@ class Reference(Strict):
 
     ``shares`` : by concept and group, by its name or its label; a concept without a group has no match. Of two groups
     one is enough. ``n`` : people that a concept's shares were counted from; without it they are taken as exact.
-    ``codes`` : what concepts were mapped to. ``margin`` : the distance between two shares below which they count as
-    alike.
+    ``year`` may be a number, as YAML reads it. ``codes`` : what concepts were mapped to. ``margin`` : the distance
+    between two shares below which they count as alike.
     """
 
     source: Text
-    year: Name | None = None
+    year: Annotated[Name, BeforeValidator(lambda year: str(year) if type(year) is int else year)] | None = None
     place: Name | None = None
     shares: dict[Name, dict[Name, Share]] = Field(min_length=1)
     n: dict[Name, People] = Field(default_factory=dict)
     codes: dict[Name, Name] = Field(default_factory=dict)
     margin: Annotated[Number, Field(gt=0, lt=0.5)] | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _year_as_text(cls, data: Any) -> Any:
-        """Accept a year as YAML reads it, as a number."""
-        if isinstance(data, Mapping) and isinstance(data.get("year"), int) and not isinstance(data["year"], bool):
-            return {**data, "year": str(data["year"])}
-        return data
-
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for field, named in (("n", self.n), ("codes", self.codes)):
-            for concept in named:
+        for field in ("n", "codes"):
+            for concept in getattr(self, field):
                 if concept not in self.shares:
-                    raise InvalidInputError.unknown_name(f"{field}.{concept}: it has no shares; {self._known(concept)}")
+                    hint = did_you_mean(concept, self.shares) or f"there are {first_and_more(list(self.shares), 5)}"
+                    raise InvalidInputError.unknown_name(f"{field}.{concept}: it has no shares; {hint}")
         for concept, shares in self.shares.items():
             total = sum(shares.values())
             if total > 1 + _ROUNDING * len(shares):
@@ -60,9 +53,6 @@ class Reference(Strict):
             raise InvalidInputError.too_few("shares: no concept has a match")
         return self
 
-    def _known(self, concept: str) -> str:
-        return did_you_mean(concept, self.shares) or f"there are {first_and_more(list(self.shares), 5)}"
-
     @property
     def cited(self) -> str:
         """The citation of its source."""
@@ -70,12 +60,12 @@ class Reference(Strict):
 
     def of_groups(self, names: Mapping[str, str]) -> dict[tuple[str, str], tuple[float, float]]:
         """Return share and people (``inf``: exact) by concept and group, for groups that ``names`` maps to labels."""
-        called = {called.casefold(): name for name, label in names.items() for called in (label, name)}
+        names_of = {text.casefold(): name for name, label in names.items() for text in (label, name)}
         return {
-            (concept, called[group.casefold()]): (share, self.n.get(concept, inf))
+            (concept, names_of[group.casefold()]): (share, self.n.get(concept, inf))
             for concept, shares in self.shares.items()
             for group, share in shares.items()
-            if group.casefold() in called
+            if group.casefold() in names_of
         }
 
     def require_fit(self, concepts: Iterable[str], source: str) -> None:

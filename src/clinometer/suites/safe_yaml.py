@@ -1,7 +1,7 @@
-"""YAML that is data and no more: no key twice, and nothing that a few lines unfold to.
+"""YAML that is data and no more: no key twice, and no few lines that expand to gigabytes.
 
-An alias stands for a whole value, and ``<<`` takes in whole mappings, so thirty lines can stand for more values than a
-memory holds. What a document says is therefore counted with all its aliases written out.
+An alias repeats a whole value, and ``<<`` merges whole mappings, so thirty lines can expand to more values than fit in
+memory. The values of a document are therefore counted with all its aliases expanded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_BYTES: Final = 500_000
 """A hundred times the largest suite that is built in."""
 
 MOST_VALUES: Final = 20_000
-"""Keys, values, lists and mappings of a suite, with its aliases written out."""
+"""Keys, values, lists and mappings of a suite, with its aliases expanded."""
 
 MOST_NESTED: Final = 20
 """Lists and mappings within each other; a suite has six."""
@@ -28,11 +28,11 @@ MOST_NESTED: Final = 20
 MOST_ALIASES: Final = 1_000
 
 MERGE: Final = "tag:yaml.org,2002:merge"
-"""The tag of ``<<``, which takes the keys of another mapping and is not a key itself."""
+"""The tag of ``<<``, which merges the keys of another mapping and is not a key itself."""
 
 
 class _DataLoader(yaml.SafeLoader):
-    """The safe loader that refuses aliases without measure, and a key written twice: the plain one keeps the last."""
+    """The safe loader, refusing aliases that expand too far, and duplicate keys, of which it would keep the last."""
 
     def compose_document(self) -> yaml.Node | None:
         root = super().compose_document()
@@ -41,8 +41,7 @@ class _DataLoader(yaml.SafeLoader):
         return root
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        own = (key for key, _ in node.value if key.tag != MERGE)
-        keys = [self.construct_object(key, deep=True) for key in own]
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value if key.tag != MERGE]
         doubled = [str(key) for key, count in Counter(map(str, keys)).items() if count > 1]
         if doubled:
             raise SuiteError.duplicate(
@@ -71,7 +70,7 @@ def line_of(text: str, place: Sequence[int | str]) -> int | None:
 
     Parameters
     ----------
-    text : a document that has been read, so that no alias in it unfolds without measure.
+    text : a document that has been read, so that no alias in it expands too far.
     place : keys and positions that lead to the value, from the root.
 
     >>> line_of("a: 1\nb:\n  - c\n  - d", ["b", 1]), line_of("a: 1", ["z"]), line_of("", ["a"])
@@ -83,7 +82,7 @@ def line_of(text: str, place: Sequence[int | str]) -> int | None:
     line = node.start_mark.line
     for part in place:
         if isinstance(node, yaml.MappingNode):
-            key, node = next(((key, held) for key, held in node.value if key.value == str(part)), (None, None))
+            key, node = next(((key, value) for key, value in node.value if key.value == str(part)), (None, None))
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
             key = node = node.value[part]
         else:
@@ -96,27 +95,18 @@ def line_of(text: str, place: Sequence[int | str]) -> int | None:
 
 Kind = Literal["suite", "policy", "sweep", "question", "reference"]
 
-KEYS: Final[dict[Kind, str]] = {
-    "suite": "study, name, title, description, …",
-    "policy": "title and rules",
-    "sweep": "axes, images, …",
-    "question": "name, text and answers",
-    "reference": "source and shares",
+KINDS: Final[dict[Kind, tuple[str, str]]] = {
+    "suite": ("study, name, title, description, …", "docs/suites.md"),
+    "policy": ("title and rules", "docs/gates.md"),
+    "sweep": ("axes, images, …", "docs/sweeps.md"),
+    "question": ("name, text and answers", "docs/readers.md"),
+    "reference": ("source and shares", "docs/standards.md"),
 }
-"""What a document holds, by its kind."""
-
-PAGES: Final[dict[Kind, str]] = {
-    "suite": "docs/suites.md",
-    "policy": "docs/gates.md",
-    "sweep": "docs/sweeps.md",
-    "question": "docs/readers.md",
-    "reference": "docs/standards.md",
-}
-"""The message."""
+"""The keys of a document, and the page that describes it, by its kind."""
 
 
 def read_yaml(text: str, *, source: str, what: Kind = "suite") -> dict[str, Any]:
-    """Read the mapping that a YAML text is. ``source`` is what an error calls it, ``what`` of which kind it is.
+    """Read a YAML text that is a mapping. ``source`` is what an error calls it, ``what`` its kind.
 
     Raises
     ------
@@ -126,7 +116,7 @@ def read_yaml(text: str, *, source: str, what: Kind = "suite") -> dict[str, Any]
     if len(text) > MOST_BYTES:
         raise _too_large(source)
     try:
-        # Counted as it is parsed, by the parser in C where there is one: it is a hundred times faster.
+        # Count while parsing, with the parser in C if available: it is a hundred times faster.
         nested = values = aliases = 0
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             nested += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -138,20 +128,15 @@ def read_yaml(text: str, *, source: str, what: Kind = "suite") -> dict[str, Any]
         data = yaml.load(text, _DataLoader)
     except SuiteError as error:
         raise SuiteError(f"{source}: {error}", code=error.code) from error
-    except (
-        yaml.YAMLError,
-        ValueError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:  # the others of what looks like a date or a number
+    except (yaml.YAMLError, ValueError, ArithmeticError, RecursionError) as error:  # some of dates and numbers
         raise SuiteError.malformed(f"{source}: not YAML: {' '.join(str(error).split())[:300]}") from error
     if not isinstance(data, dict):
-        raise SuiteError.wrong_type(f"{source}: expected a mapping with {KEYS[what]}, found {type(data).__name__}")
+        raise SuiteError.wrong_type(f"{source}: expected a mapping with {KINDS[what][0]}, found {type(data).__name__}")
     return data
 
 
 def read_text(path: Path) -> str:
-    """Read a text file, up to the limit: what is given may be a device that has no end."""
+    """Read a text file, up to the limit: the path may be of an endless device."""
     with path.open("rb") as stream:
         content = stream.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
@@ -164,14 +149,15 @@ def _too_large(source: str) -> SuiteError:
 
 
 def read_request(path: str | os.PathLike[str], what: Kind, error: type[ClinometerError]) -> dict[str, Any]:
-    """Read the YAML file in which a user asks for a ``what``.
+    """Read a user's YAML file of the kind ``what``.
 
     Raises
     ------
     ``error``
         There is none, or it is no such mapping: the message names the file and the way out.
     """
-    place, wanted = Path(path), f"give a YAML file with {KEYS[what]}; see {PAGES[what]}"
+    keys, page = KINDS[what]
+    place, wanted = Path(path), f"give a YAML file with {keys}; see {page}"
     try:
         return read_yaml(read_text(place), source=str(place), what=what)
     except IsADirectoryError as caught:

@@ -47,32 +47,30 @@ SUITES: Final = "clinometer.suites"
 
 DEFAULT_STUDY: Final = "leaning"
 
+_PACKAGE: Final = resources.files("clinometer.suites")
+
 _EARLIER_NAMES: Final = {"association": "t2iat"}
 """What studies were called in suites and runs of earlier versions."""
 
 
 def suite_names() -> list[str]:
     """Return the names of the built-in suites; those in a folder are named ``folder/suite``."""
-    return sorted(_data_names(_data()))
+    return sorted(_data_names(_PACKAGE / "data"))
 
 
 def installed_suites() -> dict[str, Traversable]:
-    """Find the suites that other packages bring, by name: that of the entry point, a slash, and that of the file.
+    """Return the files of other packages' suites by name: the entry point's name, a slash, and the file's.
 
     An entry point in the group ``clinometer.suites`` names a package that holds YAML files. One that cannot be imported
     has none.
     """
-    found: dict[str, Traversable] = {}
+    suites: dict[str, Traversable] = {}
     for point in entry_points(group=SUITES):
         with suppress(Exception):  # importing a package runs it
             folder = resources.files(point.value)
-            found |= {name: folder.joinpath(f"{name.partition('/')[2]}.yaml")
-                      for name in _data_names(folder, f"{point.name}/")}  # fmt: skip
-    return found
-
-
-def _data() -> Traversable:
-    return resources.files("clinometer.suites") / "data"
+            suites |= {name: folder.joinpath(f"{name.partition('/')[2]}.yaml")
+                       for name in _data_names(folder, f"{point.name}/")}  # fmt: skip
+    return suites
 
 
 def _data_names(folder: Traversable, prefix: str = "") -> Iterator[str]:
@@ -91,7 +89,7 @@ def write_scaffold(file: str | Path) -> None:
     SuiteError
         The file is there already, or cannot be written.
     """
-    path, text = Path(file), (resources.files("clinometer.suites") / "scaffold.yaml").read_text(encoding="utf-8")
+    path, text = Path(file), (_PACKAGE / "scaffold.yaml").read_text(encoding="utf-8")
     try:
         with path.open("x", encoding="utf-8", newline="") as written:
             written.write(text)
@@ -140,12 +138,13 @@ def load_suite(suite: str | Path | Suite) -> Suite:
 @cache
 def _built_in(name: str) -> Suite:
     """Return a suite of the package, parsed once: a suite does not change."""
-    return suite_from_text(_data().joinpath(f"{name}.yaml").read_text(encoding="utf-8"), source=f"suite {name}")
+    return suite_from_text(
+        _PACKAGE.joinpath("data", f"{name}.yaml").read_text(encoding="utf-8"), source=f"suite {name}"
+    )
 
 
 def _groups_of_mcas() -> dict[str, Any]:
-    asked = load_suite("mcas").model_dump()
-    return {key: asked[key] for key in ("groups", "axis")}
+    return load_suite("mcas").model_dump(include={"groups", "axis"})
 
 
 def suite_from_text(text: str, *, source: str) -> Suite:
@@ -159,12 +158,14 @@ def suite_from_mapping(data: dict[str, Any], *, source: str, text: str = "") -> 
     ``source`` is what an error calls it, ``text`` the YAML that it was read from, whose lines the error names.
     """
     study = data.get("study", DEFAULT_STUDY)
-    if isinstance(study, str) and study in _EARLIER_NAMES:
-        study = _EARLIER_NAMES[study]
-        data = data | {"study": study}
-    shape: type[Suite] | None = SHAPES.get(study) if isinstance(study, str) else None
-    if shape is None and isinstance(study, str):  # of a study that another package brings, its class says it
-        shape = next((entry.load().suite for entry in entry_points(group=STUDIES, name=study)), None)
+    shape: type[Suite] | None = None
+    if isinstance(study, str):
+        if study in _EARLIER_NAMES:
+            study = _EARLIER_NAMES[study]
+            data = data | {"study": study}
+        shape = SHAPES.get(study) or next(
+            (entry.load().suite for entry in entry_points(group=STUDIES, name=study)), None
+        )
     if shape is None:
         studies = dict.fromkeys([*SHAPES, *(entry.name for entry in entry_points(group=STUDIES))])
         raise SuiteError.unknown_name(f"{source}: study: found {quoted(study)}, expected one of {', '.join(studies)}")

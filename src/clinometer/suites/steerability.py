@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from clinometer.errors import InvalidInputError
 from clinometer.suites.base import (
+    AttributeWords,
     PromptSpec,
     Suite,
     SuiteTable,
@@ -17,18 +18,10 @@ from clinometer.suites.base import (
     refuse_duplicates,
     refuse_unknown,
 )
-from clinometer.suites.question import QuestionSpec, question_of_groups
 from clinometer.suites.strict import ImageCount, Name, Number, Strict, Text
 
 ASKED: Final = "asked"
 """The role of pictures whose prompt names a group. They need not show it, so no reader's errors are learned on them."""
-
-
-class NamedGroup(Strict):
-    """A group that prompts name, and the words by which an encoder finds it in a picture."""
-
-    label: Name | None = None
-    words: tuple[Text, ...] = Field(min_length=1)
 
 
 class SteeredConcept(Strict):
@@ -56,13 +49,13 @@ class SteeredImages(Strict):
 class SteerabilitySuite(Suite):
     """Comparisons of how reliably a model draws the group that a prompt names.
 
-    All prompts of a concept start from the same noises, so that their pictures are pairs. ``templates`` spares writing
-    prompts out: ``neutral`` and, by group, ``asked`` have ``{}`` where a concept's ``phrase`` goes, article included.
-    The first group is the one to whose side a positive gap lies; ``margin`` is the gap below which there is none.
+    All prompts of a concept start from the same noises, so that their pictures are pairs. ``templates`` may replace
+    the prompts: ``neutral`` and, by group, ``asked`` have ``{}`` where a concept's ``phrase`` goes, article included.
+    A positive gap favours the first group; ``margin`` is the gap below which there is none.
     """
 
     study: Literal["steerability"] = "steerability"
-    groups: dict[Name, NamedGroup] = Field(min_length=2)
+    groups: dict[Name, AttributeWords] = Field(min_length=2)
     categories: dict[Name, SteeredCategory] = Field(min_length=1)
     images: SteeredImages = SteeredImages()
     margin: Annotated[Number, Field(gt=0, lt=1)] | None = None
@@ -73,7 +66,7 @@ class SteerabilitySuite(Suite):
     @model_validator(mode="before")
     @classmethod
     def _fill_templates(cls, data: Any) -> Any:
-        """Write the prompts of concepts out that have a phrase: the suite holds prompts alone."""
+        """Replace each concept's phrase by the prompts that the templates make of it."""
         if not isinstance(data, dict) or "templates" not in data:
             return data
         templates = data["templates"]
@@ -87,20 +80,17 @@ class SteerabilitySuite(Suite):
                 raise InvalidInputError.malformed(
                     f"templates.{field}: found {text!r}, expected {{}} once, where a phrase goes"
                 )
-
-        def filled(concept: Any) -> Any:
-            if not isinstance(concept, dict) or not isinstance(phrase := concept.get("phrase"), str):
-                return concept
-            prompts = {"prompt": templates["neutral"].replace("{}", phrase),
-                       "asked": {name: text.replace("{}", phrase) for name, text in asked.items()}}  # fmt: skip
-            return prompts | {key: value for key, value in concept.items() if key != "phrase"}
-
-        categories = {
-            name: {**held, "concepts": [filled(concept) for concept in held["concepts"]]}
-            if isinstance(held, dict) and isinstance(held.get("concepts"), list | tuple)
-            else held
-            for name, held in (data["categories"] if isinstance(data.get("categories"), dict) else {}).items()
-        }
+        categories = dict(data["categories"]) if isinstance(data.get("categories"), dict) else {}
+        for name, category in categories.items():
+            if not isinstance(category, dict) or not isinstance(category.get("concepts"), list | tuple):
+                continue
+            concepts = list(category["concepts"])
+            for place, concept in enumerate(concepts):
+                if isinstance(concept, dict) and isinstance(phrase := concept.get("phrase"), str):
+                    prompts = {group: text.replace("{}", phrase) for group, text in asked.items()}
+                    rest = {key: value for key, value in concept.items() if key != "phrase"}
+                    concepts[place] = {"prompt": templates["neutral"].replace("{}", phrase), "asked": prompts} | rest
+            categories[name] = category | {"concepts": concepts}
         return {key: value for key, value in data.items() if key != "templates"} | {"categories": categories}
 
     @model_validator(mode="after")
@@ -125,21 +115,7 @@ class SteerabilitySuite(Suite):
     @property
     def concepts(self) -> tuple[tuple[str, SteeredConcept], ...]:
         """All concepts with their categories, in order."""
-        return tuple((name, concept) for name, held in self.categories.items() for concept in held.concepts)
-
-    def label_of(self, group: str) -> str:
-        """Return the group's label for people."""
-        return (self.groups[group].label or group) if group in self.groups else group
-
-    def group_names(self) -> dict[str, tuple[str, ...]]:
-        """Return each group by its own name."""
-        return {name: (name,) for name in self.groups}
-
-    def questions(self) -> tuple[QuestionSpec, ...]:
-        """Return the suite's own ``readings`` or, without any, a question about its groups, found by their words."""
-        if self.readings:
-            return self.readings
-        return (question_of_groups("groups", "", {g: (self.label_of(g), self.groups[g].words) for g in self.groups}),)
+        return tuple((name, concept) for name, category in self.categories.items() for concept in category.concepts)
 
     def prompt_specs(self) -> Iterator[PromptSpec]:
         """Yield the prompts of each concept: the one that names no group, then one for each group."""
@@ -174,9 +150,7 @@ class SteerabilitySuite(Suite):
         )
 
     def _changed(self, **options: Any) -> dict[str, Any]:
-        changed: dict[str, Any] = self.model_dump()
-        if "images" in options:
-            changed["images"] = {"neutral": options["images"], "asked": options["images"]}
-        if "concepts" in options:
-            changed["categories"] = kept_concepts(changed["categories"], "concepts", options["concepts"], self.name)
+        changed = super()._changed(**options)
+        if "concepts" in changed:
+            changed["categories"] = kept_concepts(changed["categories"], "concepts", changed.pop("concepts"), self.name)
         return changed

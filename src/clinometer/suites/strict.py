@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_serializer
 
 from clinometer._messages import did_you_mean, escaped, nearest, quoted, shortened
 from clinometer.errors import Code, InvalidInputError
@@ -59,6 +59,21 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+class Sparse(Strict):
+    """A part of a suite whose ``optional`` keys are not written where they are empty.
+
+    A suite's fingerprint is then what it was before there were any such keys.
+    """
+
+    optional: ClassVar[frozenset[str]]
+
+    @model_serializer(mode="wrap")
+    def _without_empty_keys(self, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        return {
+            name: value for name, value in handler(self).items() if name not in self.optional or value not in (None, ())
+        }
+
+
 _OUR_WORDS: Final = {
     "Input should be ": "expected ",
     "Field required": "it is missing",
@@ -101,7 +116,7 @@ def explain(
 
 def code_of(error: ValidationError) -> Code:
     """Return the code of the first problem, as :func:`first_problem` picks it."""
-    problem = _first(error.errors(include_url=False))
+    problem = min(error.errors(include_url=False), key=_rank)
     if problem["type"] == "value_error":
         return getattr(problem["ctx"]["error"], "code", Code.INVALID)
     known = (code for pattern, code in _CODES.items() if re.search(pattern, problem["type"]))
@@ -115,25 +130,26 @@ def explain_all(error: ValidationError, source: str, line_of: Callable[[_Place],
     ----------
     line_of : the line of a place, where it is known.
     """
-    found = error.errors(include_url=False)
-    problems = [each for each in found if not _follows(each, found)]
-    told = []
-    for problem in sorted(problems, key=lambda each: each["type"] != "extra_forbidden"):  # stable: misspelt keys first
-        field, message = _in_words(problem, found, lambda place: ())
+    problems = error.errors(include_url=False)
+    lines = []
+    for problem in sorted(problems, key=_rank):
+        if _follows(problem, problems):
+            continue
+        field, message = _in_words(problem, problems, lambda place: ())
         place = problem["loc"]
         if problem["type"] == "value_error":  # of what holds it; the message begins with the key that is wrong
             place += tuple(int(key) if key.isdecimal() else key for key in message.partition(":")[0].split("."))
         line = line_of(place) if place else None
-        told.append(f"{f'{field}: ' if field else ''}{message}{f' (line {line})' if line else ''}")
-    if len(told) == 1:
-        return f"{source}: {told[0]}"
-    rest = len(told) - MOST_PROBLEMS
+        lines.append(f"{f'{field}: ' if field else ''}{message}{f' (line {line})' if line else ''}")
+    if len(lines) == 1:
+        return f"{source}: {lines[0]}"
+    rest = len(lines) - MOST_PROBLEMS
     more = [f"and {rest} more"] if rest > 0 else []
-    return "\n  ".join([f"{source}: {len(told)} problems", *told[:MOST_PROBLEMS], *more])
+    return "\n  ".join([f"{source}: {len(lines)} problems", *lines[:MOST_PROBLEMS], *more])
 
 
 def _follows(problem: Any, problems: Sequence[Any]) -> bool:
-    """Return whether a problem goes with another: a key that is missing for it is misspelt, an entry that is wrong."""
+    """Return whether a problem results from another: a missing key from a misspelt one, a short list from its items."""
     place = problem["loc"]
     if problem["type"] == "missing":
         others = [str(each["loc"][-1]) for each in problems
@@ -148,17 +164,17 @@ def first_problem(
 ) -> tuple[str, str]:
     """Return the field of the first problem, and what is wrong with it; a misspelt key before the key it leaves out.
 
-    ``keys_at`` : the keys that a place may hold, where an unknown one shall be told by them.
+    ``keys_at`` : the keys that a place may have, which a message about an unknown one lists.
     """
     problems = error.errors(include_url=False)
-    first = _first(problems)
-    field, message = _in_words(first, problems, keys_at)
+    field, message = _in_words(min(problems, key=_rank), problems, keys_at)
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return field, f"{message}{more}"
 
 
-def _first(problems: Sequence[Any]) -> Any:
-    return next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
+def _rank(problem: Any) -> bool:
+    """Return a sort key that puts misspelt keys before other problems."""
+    return bool(problem["type"] != "extra_forbidden")
 
 
 def _in_words(problem: Any, problems: Sequence[Any], keys_at: Callable[[_Place], Iterable[str]]) -> tuple[str, str]:

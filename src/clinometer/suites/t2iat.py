@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -9,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from clinometer.errors import InvalidInputError
 from clinometer.suites.base import (
+    AttributeWords,
     PromptSpec,
     Suite,
     SuiteTable,
@@ -19,13 +21,6 @@ from clinometer.suites.base import (
 )
 from clinometer.suites.question import QuestionSpec
 from clinometer.suites.strict import ImageCount, Name, Number, Strict, Text
-
-
-class AttributeWords(Strict):
-    """An attribute, or a group: the words that name it in a prompt."""
-
-    label: Name | None = None
-    words: tuple[Text, ...] = Field(min_length=1)
 
 
 class AttributePair(Strict):
@@ -73,10 +68,8 @@ class StimulusSet(Strict):
 
     def attribute_prompt(self, stimulus: Stimulus, word: str) -> str:
         """Return the prompt with one word of an attribute."""
-        holes = {"{word}": word, "{stimulus}": stimulus.name}
-        head, first, rest = _first_hole(self.attribute_template, holes)
-        middle, second, tail = _first_hole(rest, holes)
-        return f"{head}{holes[first]}{middle}{holes[second]}{tail}"
+        texts = {"word": word, "stimulus": stimulus.name}  # at once: a word may itself contain the other hole
+        return re.sub(r"\{(word|stimulus)\}", lambda hole: texts[hole[1]], self.attribute_template)
 
 
 class DifferentialTest(Strict):
@@ -146,8 +139,9 @@ class T2iatSuite(Suite):
                 yield PromptSpec(neutral, "target", stimulus.name, name, images=self.images.neutral)
                 for group in self.pair:
                     for word, images in self._dealt(group, order):
-                        prompt = concept.attribute_prompt(stimulus, word)
-                        yield PromptSpec(prompt, "attribute", stimulus.name, name, group, images)
+                        if images:
+                            prompt = concept.attribute_prompt(stimulus, word)
+                            yield PromptSpec(prompt, "attribute", stimulus.name, name, group, images)
 
     def every_prompt_spec(self) -> Iterator[PromptSpec]:
         """Yield prompts with every word of each attribute: an image drawn elsewhere may have one that was not dealt."""
@@ -170,7 +164,7 @@ class T2iatSuite(Suite):
         counts = [whole] * len(words)
         for card in range(order * images, order * images + rest):
             counts[card % len(words)] += 1
-        return ((word, count) for word, count in zip(words, counts, strict=True) if count)
+        return zip(words, counts, strict=True)
 
     def neutral_texts(self) -> dict[str, str]:
         """Return the neutral prompt of each stimulus."""
@@ -179,10 +173,9 @@ class T2iatSuite(Suite):
     def attribute_texts(self) -> dict[tuple[str, str], tuple[str, ...]]:
         """Return the prompts of each stimulus with each word of each attribute, by (stimulus, group)."""
         return {
-            (s.name, group): tuple(
-                self.concepts[concept].attribute_prompt(s, word) for word in self.groups[group].words
-            )
-            for concept, s in self.stimuli()
+            (stimulus.name, group): tuple(concept.attribute_prompt(stimulus, word) for word in self.groups[group].words)
+            for concept in self.concepts.values()
+            for stimulus in concept.stimuli
             for group in self.pair
         }
 
@@ -195,10 +188,6 @@ class T2iatSuite(Suite):
         """Return its own ``readings`` alone: an attribute, such as pleasant, need not be a group of people."""
         return self.readings
 
-    def label_of(self, group: str) -> str:
-        """Return the attribute's label for people."""
-        return (self.groups[group].label or group) if group in self.groups else group
-
     def concept_label(self, concept: str) -> str:
         """Return the concept's label for people."""
         return self.concepts[concept].label or concept
@@ -209,31 +198,17 @@ class T2iatSuite(Suite):
 
     def sheets(self) -> tuple[SuiteTable, ...]:
         """Return tests, attributes, stimuli."""
-        tests = tuple((t.name, self.concept_label(t.x), self.concept_label(t.y)) for t in self.tests)
+        tests = tuple((test.name, self.concept_label(test.x), self.concept_label(test.y)) for test in self.tests)
         groups = tuple((role, g, ", ".join(self.groups[g].words)) for role, g in zip("AB", self.pair, strict=True))
+        neutral_texts, attribute_texts = self.neutral_texts(), self.attribute_texts()
         stimuli = tuple(
-            (
-                self.concept_label(name),
-                stimulus.name,
-                concept.neutral_prompt(stimulus),
-                concept.attribute_prompt(stimulus, self.groups[self.axis.a].words[0]),
-            )
-            for name, concept in self.concepts.items()
-            for stimulus in concept.stimuli
-        )
-        tables = [
+            (self.concept_label(concept), stimulus.name, neutral_texts[stimulus.name],
+             attribute_texts[stimulus.name, self.axis.a][0])
+            for concept, stimulus in self.stimuli()
+        )  # fmt: skip
+        columns = ("concept", "stimulus", "neutral prompt", "with an attribute's word")
+        return (
+            *([SuiteTable("Tests", ("test", "X", "Y"), tests)] if tests else []),
             SuiteTable("Attributes", ("", "attribute", "words"), groups),
-            SuiteTable(
-                self.images_in_words(), ("concept", "stimulus", "neutral prompt", "with an attribute's word"), stimuli
-            ),
-        ]
-        return (*([SuiteTable("Tests", ("test", "X", "Y"), tests)] if tests else []), *tables)
-
-    def _changed(self, **options: Any) -> dict[str, Any]:
-        changes = {"images": dict.fromkeys(("neutral", "attribute"), options["images"])} if "images" in options else {}
-        return self.model_dump() | changes
-
-
-def _first_hole(text: str, holes: dict[str, str]) -> tuple[str, str, str]:
-    """Return the text before the first hole, the hole, and the text after: a word may itself contain a hole's name."""
-    return text.partition(min(holes, key=lambda hole: text.find(hole) if hole in text else len(text)))
+            SuiteTable(self.images_in_words(), columns, stimuli),
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import field_validator, model_validator
 
@@ -11,31 +11,16 @@ from clinometer.errors import InvalidInputError
 from clinometer.suites.base import PromptSpec, Suite, SuiteTable, refuse_duplicates, refuse_many
 from clinometer.suites.strict import Name, Strict, Text
 
+_POINTING: Final = ("This is {word}.", "That is {word}.", "There is {word}.", "Here is {word}.")
+
 SENTENCES: Final[dict[str, tuple[str, ...]]] = {
-    "name": (
-        "This is {word}.",
-        "That is {word}.",
-        "There is {word}.",
-        "Here is {word}.",
-        "{word} is here.",
-        "{word} is there.",
-        "{word} is a person.",
-    ),
+    "name": (*_POINTING, "{word} is here.", "{word} is there.", "{word} is a person."),
     "thing": (
-        "This is {a word}.",
-        "That is {a word}.",
-        "There is {a word}.",
-        "Here is {a word}.",
+        *(sentence.replace("{word}", "{a word}") for sentence in _POINTING),
         "The {word} is here.",
         "The {word} is there.",
     ),
-    "other": (
-        "This is {word}.",
-        "That is {word}.",
-        "There is {word}.",
-        "Here is {word}.",
-        "It is {word}.",
-    ),
+    "other": (*_POINTING, "It is {word}."),
 }
 """Sentences that say next to nothing but the word, by its form, after May et al. (2019), *On Measuring Social Biases in
 Sentence Encoders*."""
@@ -73,10 +58,8 @@ class Stimuli(Strict):
     def sentences_of(self, word: str) -> tuple[str, ...]:
         """Return the sentences about one word."""
         article = "an" if word[:1].lower() in tuple("aeiou") else "a"
-        filled = (
-            sentence.replace("{a word}", f"{article} {{word}}") for sentence in self.sentences or SENTENCES[self.form]
-        )
-        sentences = (sentence.replace("{word}", word) for sentence in filled)
+        templates = self.sentences or SENTENCES[self.form]
+        sentences = (each.replace("{a word}", f"{article} {{word}}").replace("{word}", word) for each in templates)
         return tuple(sentence[:1].upper() + sentence[1:] for sentence in sentences)
 
 
@@ -100,8 +83,7 @@ class WeatSuite(Suite):
     def _check_sets(self) -> Self:
         refuse_duplicates((stimuli.label for stimuli in self.sets.values()), "x, y, a, b: label used twice")
         for first, second in (("x", "y"), ("a", "b")):
-            both = set(self.sets[first].words) & set(self.sets[second].words)
-            if both:
+            if both := set(self.sets[first].words) & set(self.sets[second].words):
                 raise InvalidInputError.duplicate(f"{first} and {second} share the word {min(both)!r}")
         return self
 
@@ -123,7 +105,7 @@ class WeatSuite(Suite):
         return self.sets[group].label if group in self.sets else group
 
     def images_in_words(self) -> str:
-        """Return what stands where other suites count their images."""
+        """Return why there are no images to count."""
         return "none are drawn: the stimuli are words, or pictures of one's own"
 
     def sheets(self) -> tuple[SuiteTable, ...]:
@@ -133,6 +115,3 @@ class WeatSuite(Suite):
             for role, stimuli in self.sets.items()
         )
         return (SuiteTable(f"{self.alternative}: X to A, Y to B", ("", "set", "stimuli"), rows),)
-
-    def _changed(self, **options: Any) -> dict[str, Any]:
-        return self.model_dump() | options
