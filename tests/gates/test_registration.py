@@ -15,7 +15,8 @@ import clinometer as cm
 from clinometer.api import review_registration
 from clinometer.cli.app import app
 from clinometer.errors import Code, InvalidInputError, ModelError, RunMismatchError, RunStorageError
-from clinometer.gates.registration import MOST_BYTES, Journal, read_registration, with_registration
+from clinometer.gates.journal import Journal
+from clinometer.gates.registration import MOST_BYTES, read_registration, with_registration
 from clinometer.pipeline.request import ask
 from clinometer.report.sections import facts
 from clinometer.runs.departures import registration_changes, registration_in_words
@@ -135,7 +136,7 @@ def test_an_attempt_that_ends_badly_says_so_and_one_that_was_killed_has_no_end(p
         cm.audit(registration="r.json", report=False)
     event = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
     assert [line["event"] for line in lines(place)] == ["started", event]
-    Journal(Path("r.json")).start(read_registration("r.json"), "killed", None)
+    Journal(Path("r.json"), read_registration("r.json")).start("killed", None)
     assert [line["event"] for line in lines(place)] == ["started", event, "started"]
 
 
@@ -235,22 +236,22 @@ def test_a_run_that_was_begun_otherwise_is_not_taken_over(copy, monkeypatch):
 
 
 def test_a_changed_or_missing_line_is_found_wherever_it_is(copy):
-    journal, registration = Journal(copy / "r.json"), read_registration(copy / "r.json")
+    journal = Journal(copy / "r.json", read_registration(copy / "r.json"))
     whole = journal.path.read_bytes().splitlines(keepends=True)
     for number, line in enumerate(whole, 1):
         journal.path.write_bytes(
             b"".join([*whole[: number - 1], line.replace(b'"attempt": ', b'"attempt": 1'), *whole[number:]])
         )
         with raises(InvalidInputError, code=Code.CORRUPT, match=f"line {number} was changed"):
-            journal.lines(registration)
+            journal.lines()
         if number < len(whole):
             journal.path.write_bytes(b"".join([*whole[: number - 1], *whole[number:]]))
             with raises(InvalidInputError, code=Code.CORRUPT, match=f"line {number} was changed"):
-                journal.lines(registration)
-    other = rewrite_as_other(copy)
+                journal.lines()
+    other = Journal(copy / "r.json", rewrite_as_other(copy))
     journal.path.write_bytes(b"".join(whole))
     with raises(InvalidInputError, code=Code.CORRUPT, match="line 1 .*of another registration"):
-        journal.lines(other)
+        other.lines()
 
 
 def rewrite_as_other(folder):
@@ -260,7 +261,7 @@ def rewrite_as_other(folder):
 
 
 def test_a_journal_whose_end_is_missing_does_not_know_the_run(copy):
-    journal = Journal(copy / "r.json").path
+    journal = Journal(copy / "r.json", read_registration(copy / "r.json")).path
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
     with raises(RunMismatchError, code=Code.MISMATCH, match=r"knows no end .*attempt 2, begun on "):
         review_registration(copy / "runs/kept", copy / "r.json")
@@ -270,21 +271,21 @@ def test_a_journal_whose_end_is_missing_does_not_know_the_run(copy):
 
 
 def test_a_journal_that_somebody_else_wrote_by_its_rules_is_read_all_the_same(copy):
-    journal, registration = Journal(copy / "r.json"), read_registration(copy / "r.json")
+    journal = Journal(copy / "r.json", read_registration(copy / "r.json"))
     created = cm.open_run(copy / "runs/kept").record["created"]
-    journal.add(registration, event="started", attempt=9)
-    journal.add(registration, event="finished", attempt=2, created=created)
+    journal.add(event="started", attempt=9)
+    journal.add(event="finished", attempt=2, created=created)
     found = review_registration(copy / "runs/kept", copy / "r.json")
     assert "it was scored again since the attempt ended" in found.changes
     assert "the run was analysed by other code, or on other packages, than was registered" in found.changes
 
 
 def test_a_line_that_was_cut_off_stays_and_is_told(copy):
-    journal, registration = Journal(copy / "r.json"), read_registration(copy / "r.json")
+    journal = Journal(copy / "r.json", read_registration(copy / "r.json"))
     with journal.path.open("ab") as file:
         file.write(b'{"line": 9, "eve')
-    journal.start(registration, "next", None)
-    assert [line.get("event", "torn") for line in journal.lines(registration)][-2:] == ["torn", "started"]
+    journal.start("next", None)
+    assert [line.get("event", "torn") for line in journal.lines()][-2:] == ["torn", "started"]
     found = review_registration(copy / "runs/kept", copy / "r.json")
     assert found.changes == ("1 line of the journal was cut off while being written",)
     assert "no end: killed, or still at work" in found.attempts[-1]
@@ -303,8 +304,8 @@ def test_a_clock_that_runs_backwards_is_told(copy, monkeypatch):
         def now(cls, tz=None):
             return datetime.now(tz) - timedelta(days=1)
 
-    monkeypatch.setattr("clinometer.gates.registration.datetime", Yesterday)
-    Journal(copy / "r.json").start(read_registration(copy / "r.json"), "next", None)
+    monkeypatch.setattr("clinometer.gates.journal.datetime", Yesterday)
+    Journal(copy / "r.json", read_registration(copy / "r.json")).start("next", None)
     assert [told for told in review_registration(copy / "runs/kept", copy / "r.json").changes if "clock" in told]
 
 

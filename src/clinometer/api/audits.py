@@ -83,7 +83,7 @@ def audit(
         Each says what was found, what was expected, and the way out. What was finished stays in ``out``.
     """
     from clinometer.api.run import Run
-    from clinometer.gates.registration import audit_registered
+    from clinometer.gates.journal import audit_registered
     from clinometer.pipeline.audits import Workers
     from clinometer.pipeline.audits import audit as run_audit
     from clinometer.pipeline.recipes import Models

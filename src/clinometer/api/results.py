@@ -267,7 +267,7 @@ def export(
     from clinometer.exports.evidence import write_evidence
     from clinometer.exports.hub import write_dataset
     from clinometer.exports.paper import export_run
-    from clinometer.gates.registration import copy_registration
+    from clinometer.gates.journal import copy_registration
     from clinometer.runs import Directory
 
     opened = open_if_place(run)

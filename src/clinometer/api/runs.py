@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from clinometer.api.run import Run
     from clinometer.gates import Policy
-    from clinometer.gates.registration import Review
+    from clinometer.gates.journal import Review
     from clinometer.metrics.reading import OpenAnswers
     from clinometer.runs.run import Run as StoredRun
 
@@ -474,8 +474,8 @@ def review_registration(
         does not know it; the policy cannot be read.
     """
     from clinometer.exports.evidence import policy_of
+    from clinometer.gates.journal import review
     from clinometer.gates.policy import policy_digest
-    from clinometer.gates.registration import review
 
     if policy is None and evidence is not None:
         policy = policy_of(evidence)
