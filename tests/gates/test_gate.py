@@ -12,7 +12,7 @@ import clinometer as cm
 from clinometer.errors import Code, GateError, RunNotFoundError
 from clinometer.gates import gate as hold
 from clinometer.gates import policy_from_mapping
-from clinometer.gates.policy import GateReason, Withheld
+from clinometer.gates.numbers import GateReason, Withheld
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.models.protocols import GenerationResult
 from clinometer.runs import Run

@@ -14,7 +14,7 @@ import clinometer as cm
 from clinometer.errors import Code, GateError
 from clinometer.gates import history
 from clinometer.gates.history import LAST, NEEDED, find_history
-from clinometer.gates.telling import gate_in_words, junit, markdown, way_on
+from clinometer.gates.outcome import gate_in_words, junit, markdown, way_on
 from clinometer.stats.latest_change import latest_change
 from tests import quick
 from tests.raising import raises

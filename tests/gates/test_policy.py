@@ -7,7 +7,7 @@ import pytest
 
 from clinometer.errors import Code, GateError
 from clinometer.gates import load_policy, policy_from_mapping
-from clinometer.gates.telling import limits_in_words
+from clinometer.gates.outcome import limits_in_words
 from tests.raising import raises
 
 RULES = """

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import clinometer as cm
 from clinometer.api import verify_run
 from clinometer.errors import Code, RatingsError, RunCorruptError, RunMismatchError, RunNotFoundError
-from clinometer.gates.gate import _require_scores_of_now
+from clinometer.gates.gate import require_current_scores
 from clinometer.pipeline.results import score_answers_again, write_report
 from clinometer.ratings.importing import import_ratings, read_ratings
 from clinometer.ratings.scoring import human_study, mixed_raters, readings_of
@@ -359,7 +359,7 @@ def test_a_part_of_an_earlier_version_is_told_by_its_raters_names(run):
     assert "counted simulated raters among them" in mixed_raters(run)
     assert mixed_raters(run) in report_input(run).damage
     with raises(RunNotFoundError, code=Code.NOT_FOUND, match="counted simulated raters"):
-        _require_scores_of_now(run)
+        require_current_scores(run)
     score_answers_again(run)
     assert not mixed_raters(run)
 

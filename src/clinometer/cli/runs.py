@@ -212,7 +212,7 @@ def gate(
     """
     from clinometer.cli.results import STATUS, print_gate
     from clinometer.gates import policy_from_mapping
-    from clinometer.gates.telling import explanations, junit, markdown
+    from clinometer.gates.outcome import explanations, junit, markdown
 
     rule = pop_given(asked, RULE)
     if policy is not None and rule:

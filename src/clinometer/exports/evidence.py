@@ -25,8 +25,8 @@ from clinometer._csv import csv_text
 from clinometer.errors import InvalidInputError, RunCorruptError
 from clinometer.exports.statement import require_bom, require_same, require_statement, statement_of, unwrapped
 from clinometer.gates.gate import gate as gate_of
+from clinometer.gates.outcome import Gate, Outcome, RuleOutcome
 from clinometer.gates.policy import policy_from_mapping
-from clinometer.gates.telling import Gate, Outcome, RuleOutcome
 from clinometer.models.signing import model_digest
 from clinometer.report import wording
 from clinometer.report.page import Page

@@ -21,8 +21,8 @@ from clinometer._messages import escaped, quoted, shortened
 from clinometer.errors import InvalidInputError, RunCorruptError
 from clinometer.exports.cyclonedx import ml_bom
 from clinometer.gates.gate import gate as gate_of
+from clinometer.gates.outcome import Gate, Outcome
 from clinometer.gates.policy import canonical, policy_digest, policy_from_mapping
-from clinometer.gates.telling import Gate, Outcome
 from clinometer.models.signing import model_digest
 from clinometer.runs import Run
 from clinometer.runs.departures import registration_in_words

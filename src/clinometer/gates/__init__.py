@@ -5,7 +5,7 @@ holds only where the intervals show it: ``holds``, ``broken`` or ``undecided``.
 """
 
 from clinometer.gates.gate import gate, policy_of_verdicts
+from clinometer.gates.outcome import Gate, RuleOutcome
 from clinometer.gates.policy import Policy, Rule, load_policy, policy_from_mapping
-from clinometer.gates.telling import Gate, RuleOutcome
 
 __all__ = ["Gate", "Policy", "Rule", "RuleOutcome", "gate", "load_policy", "policy_from_mapping", "policy_of_verdicts"]

@@ -1,4 +1,4 @@
-"""A run held against the last runs that were accepted: which of its numbers have changed.
+"""A run compared with the last runs that were accepted: which of its numbers have changed.
 
 One checkpoint alone is never called changed. Of 41 runs, one is the most extreme every night, and a test that supposes
 no distribution cannot know that from a change; so it asks whether the last few together lie elsewhere. See decision 75.
@@ -15,7 +15,7 @@ import pandas as pd
 
 from clinometer._messages import first_and_more
 from clinometer.errors import ClinometerError, GateError
-from clinometer.gates.policy import GateReason
+from clinometer.gates.numbers import GateReason
 from clinometer.runs.browse import found_below
 from clinometer.runs.run import Run
 from clinometer.runs.verification import SCORES, are_whole, outdated
@@ -24,7 +24,7 @@ from clinometer.studies.refusals.scores import METRIC as REFUSAL
 from clinometer.studies.refusals.scoring import with_refusals
 
 LAST: Final = 40
-"""Earlier runs that a run is held against. With 36 or more, three runs that lie far from these are enough."""
+"""Earlier runs that a run is compared with. With 36 or more, three runs that lie far from these are enough."""
 
 NIGHTS: Final = 365
 YEARLY: Final = 0.05
@@ -43,7 +43,7 @@ _SETTINGS: Final = ("guidance_scale", "steps", "scheduler", "negative_prompt", "
 
 @dataclass(frozen=True)
 class History:
-    """The earlier runs that a run is held against.
+    """The earlier runs that a run is compared with.
 
     Attributes
     ----------
@@ -97,10 +97,10 @@ def find_history(run: Run, place: str | os.PathLike[str], last: int = LAST) -> H
         raise GateError.out_of_range(
             f"found {last}, expected {NEEDED - 1} or more: fewer runs can show no change", field="last"
         )
-    found, left_out = _opened(run, os.fspath(place))
-    found.sort(key=lambda earlier: (earlier.record["created"], earlier.directory.place))
+    opened, left_out = _open_others(run, os.fspath(place))
+    opened.sort(key=lambda earlier: (earlier.record["created"], earlier.directory.place))
     comparable, seen = list[Run](), {run.record.get("checksum")}
-    for earlier in found:
+    for earlier in opened:
         checksum = earlier.record.get("checksum")
         why = "a copy of another run" if checksum and checksum in seen else _explain_incomparable(run, earlier)
         seen.add(checksum)
@@ -108,23 +108,28 @@ def find_history(run: Run, place: str | os.PathLike[str], last: int = LAST) -> H
             left_out.append((earlier.directory.shown, why))
         else:
             comparable.append(earlier)
-    alike, others = _of_alike_seeds(run, comparable)
-    left_out += [(each.directory.shown, "its seed: give all runs one, or each its own") for each in others]
-    kept = list[Run]()
-    while alike and len(kept) < last:  # only those that count are read
+    # Where the run's seed was used before, every night must start from the same noise, or those that do not would
+    # differ more from this one; else every night must have a seed of its own, of which the latest counts.
+    latest = {earlier.record["seed"]: earlier for earlier in comparable}
+    alike = [earlier for earlier in comparable if earlier.record["seed"] == run.record["seed"]]
+    alike = alike or [earlier for earlier in comparable if latest[earlier.record["seed"]] is earlier]
+    others = [earlier.directory.shown for earlier in comparable if earlier not in alike]
+    left_out += [(other, "its seed: give all runs one, or each its own") for other in others]
+    used = list[Run]()
+    while alike and len(used) < last:  # only those that count are read
         earlier = alike.pop()
         if why := _explain_unusable(run, earlier):
             left_out.append((earlier.directory.shown, why))
         else:
-            kept.append(earlier)
-    return History(os.fspath(place), tuple(reversed(kept)), tuple(left_out), last)
+            used.append(earlier)
+    return History(os.fspath(place), tuple(reversed(used)), tuple(left_out), last)
 
 
-def _opened(run: Run, place: str) -> tuple[list[Run], list[tuple[str, str]]]:
-    """Open the runs of a folder but the run itself; of those that cannot be read, say why."""
-    opened, unread, own = list[Run](), list[tuple[str, str]](), run.directory.place
+def _open_others(run: Run, place: str) -> tuple[list[Run], list[tuple[str, str]]]:
+    """Open the runs of a folder but the run itself; return also which cannot be read, and why."""
+    opened, unread = list[Run](), list[tuple[str, str]]()
     for directory in found_below(place, depth=1):
-        if directory.place == own:
+        if directory.place == run.directory.place:
             continue
         if len(opened) + len(unread) >= MOST_RUNS:
             raise GateError.too_many(
@@ -174,21 +179,7 @@ def _explain_unusable(run: Run, earlier: Run) -> str:
     return "" if are_whole(earlier, (SCORES,)) else "its scores are damaged"
 
 
-def _of_alike_seeds(run: Run, runs: list[Run]) -> tuple[list[Run], list[Run]]:
-    """Split runs into those whose nights are alike, and others.
-
-    Where the run's seed was used before, every night must start from the same noise, or those that do not would differ
-    more from this one; else every night must have a seed of its own, of which the latest counts.
-    """
-    own = run.record["seed"]
-    if any(earlier.record["seed"] == own for earlier in runs):
-        return [r for r in runs if r.record["seed"] == own], [r for r in runs if r.record["seed"] != own]
-    latest = {earlier.record["seed"]: earlier for earlier in runs}
-    alike = [earlier for earlier in runs if latest[earlier.record["seed"]] is earlier]
-    return alike, [earlier for earlier in runs if latest[earlier.record["seed"]] is not earlier]
-
-
-def hold_to_history(rows: pd.DataFrame, history: History) -> pd.DataFrame:
+def compare_with_history(rows: pd.DataFrame, history: History) -> pd.DataFrame:
     """Test the numbers of a run against those of earlier ones; all of them are one family.
 
     Parameters
@@ -210,20 +201,20 @@ def hold_to_history(rows: pd.DataFrame, history: History) -> pd.DataFrame:
         f"{GateReason.SHORT_HISTORY}: {n - 1} of them have it, and {NEEDED - 1} are needed" for n in measured[few]
     ]
     judged = reasons == ""
-    found = pd.DataFrame(index=rows.index).assign(
+    changes = pd.DataFrame(index=rows.index).assign(
         reason=reasons, change=np.nan, since=0, spread=np.nan, n_history=measured - np.isfinite(records[-1]), p=np.nan,
         p_holm=np.nan, is_beyond=False,
     )  # fmt: skip
     if not judged.any():
-        return found
+        return changes
     # two rules may be about one number; the family is of numbers, and a number that stands twice costs nothing
     result = latest_change(np.where(np.isfinite(records), records, np.nan)[:, judged], level=YEARLY / NIGHTS)
-    found.loc[judged, ["change", "spread", "p"]] = np.stack([result.change, result.spread, result.p], axis=1)
-    found.loc[judged, "since"] = result.since
-    found.loc[judged, "p_holm"] = np.minimum(1.0, result.p_family * NIGHTS)
-    outside = (found.change < rows.at_least) | (found.change > rows.at_most)
-    found["is_beyond"] = judged & (found.p_holm <= YEARLY) & outside
-    return found
+    changes.loc[judged, ["change", "spread", "p"]] = np.stack([result.change, result.spread, result.p], axis=1)
+    changes.loc[judged, "since"] = result.since
+    changes.loc[judged, "p_holm"] = np.minimum(1.0, result.p_family * NIGHTS)
+    outside = (changes.change < rows.at_least) | (changes.change > rows.at_most)
+    changes["is_beyond"] = judged & (changes.p_holm <= YEARLY) & outside
+    return changes
 
 
 def _values_of(run: Run, rows: pd.DataFrame) -> pd.Series:

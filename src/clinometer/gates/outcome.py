@@ -1,4 +1,4 @@
-"""The outcome of a policy, and how it is shown: in words, as a table, as JUnit's XML, as Markdown for a pipeline."""
+"""The outcome of a gate, and how it is shown: in words, as a table, as JUnit's XML, as Markdown for a pipeline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pandas as pd
 
 from clinometer._messages import printable
 from clinometer.gates.history import NEEDED, NIGHTS, History
-from clinometer.gates.policy import SELECTORS, GateReason, Policy, Rule
+from clinometer.gates.numbers import GateReason
+from clinometer.gates.policy import SELECTORS, Policy, Rule
 from clinometer.metrics.records import SELECTION
 from clinometer.metrics.selection import SMALLEST
 from clinometer.metrics.verdict import LEVEL
@@ -56,6 +57,11 @@ class RuleOutcome:
     outcome: Outcome
     rows: pd.DataFrame
 
+    @property
+    def unmet(self) -> pd.DataFrame:
+        """The rows that do not hold, broken ones first, by p."""
+        return self.rows[self.rows.outcome != Outcome.HOLDS].sort_values(["outcome", "p"], kind="stable")
+
 
 @dataclass(frozen=True)
 class Gate:
@@ -89,15 +95,14 @@ class Gate:
         return "; ".join(f"{run.directory.shown}: {run.unchecked}" for run in self.runs if run.unchecked)
 
     def _repr_html_(self) -> str:
-        said, tables = [self.unchecked, gate_in_words(self), way_on(self)], []
+        sentences, tables = [self.unchecked, gate_in_words(self), way_on(self)], []
         for rule in self.rules:
-            rows = rule.rows[rule.rows.outcome != Outcome.HOLDS].sort_values(["outcome", "p"], kind="stable")
-            if not len(rows):
-                said.append(rule_in_words(rule))
-                continue
-            columns = columns_of(self, rows)
-            tables.append((rule_in_words(rule), list(columns), list(zip(*columns.values(), strict=True))))
-        return notebook_html(self.policy.title or "Gate", [run.directory.shown for run in self.runs], said, tables)
+            if rule.outcome == Outcome.HOLDS:
+                sentences.append(rule_in_words(rule))
+            else:
+                columns = columns_of(self, rule.unmet)
+                tables.append((rule_in_words(rule), list(columns), list(zip(*columns.values(), strict=True))))
+        return notebook_html(self.policy.title or "Gate", [run.directory.shown for run in self.runs], sentences, tables)
 
     def as_mapping(self) -> dict[str, Any]:
         """Return everything as JSON: what was compared with which limits, by which versions, and the outcome.
@@ -182,7 +187,7 @@ def gate_in_words(judged: Gate) -> str:
 
 
 def way_on(judged: Gate) -> str:
-    """Return what may be done about an outcome."""
+    """Return what an outcome means, and what can be done about it."""
     changed = judged.table.n_history.notna() & (judged.table.outcome == judged.outcome)
     if changed.any() and judged.outcome != Outcome.UNDECIDED:
         return (
@@ -209,18 +214,17 @@ def way_on(judged: Gate) -> str:
 
 
 def _beside(judged: Gate, metric: str) -> str:
-    """Return after a comma what else has to grow where more images decide a number; empty where nothing does."""
+    """Return what has to grow along with a concept's images, after a comma; empty where nothing does."""
     has_groups = study_of(judged.runs[0].suite).groups_grow and metric != REFUSAL
     return wording.aside(wording.IN_PROPORTION if has_groups else "")
 
 
 def rule_in_words(rule: RuleOutcome) -> str:
     """Return ``mcas within ±0.25: broken; 2 broken and 20 undecided of 30 numbers.``"""
-    counts = rule.rows.outcome.value_counts()
     limits = rule_limits_in_words(rule.rule)
     named = rule.name if rule.name.endswith(limits) else f"{rule.name} ({limits})"
     why = _shared_reason(rule.rows[rule.rows.outcome != Outcome.HOLDS])
-    # which part carries what became of MCAS: ``; broken by its text``; of several numbers, how many by which
+    # which part of MCAS decides: ``; broken by its text``; of several numbers, how many by which
     kinds = [f"{outcome} {part}" for outcome, part in zip(rule.rows.outcome, rule.rows.carried_by, strict=True) if part]
     counted = [f"{n} {kind}" if len(rule.rows) > 1 else kind for kind, n in Counter(kinds).items()]
     carried = f"; {', '.join(counted)}" if counted else ""
@@ -228,7 +232,8 @@ def rule_in_words(rule: RuleOutcome) -> str:
         return f"{named}: {rule.outcome}{why}{carried}."
     if rule.outcome == Outcome.HOLDS:
         return f"{named}: holds for all {len(rule.rows)} numbers{carried}."
-    phrases = [f"{counts[outcome]} {outcome}" for outcome in ("broken", "undecided") if outcome in counts]
+    counts = Counter(rule.rows.outcome)
+    phrases = [f"{counts[outcome]} {outcome}" for outcome in ("broken", "undecided") if counts[outcome]]
     return f"{named}: {rule.outcome}; {' and '.join(phrases)} of {len(rule.rows)} numbers{why}{carried}."
 
 
@@ -240,19 +245,14 @@ def _shared_reason(rows: pd.DataFrame) -> str:
 
 def columns_of(judged: Gate, rows: pd.DataFrame) -> dict[str, list[str]]:
     """Format numbers as cells by column heading; what would say the same in every row has no column."""
-    numbers = [number for name in ("value", "low", "high") for number in rows[name]]
-    digits = wording.digits_for(numbers)
-    written = _number_style(rows)
+    written, digits = _number_style(rows)
     columns = {
         "number": _names(rows),
         "value": [written(value, digits) for value in rows.value],
         "95 %": [wording.interval(low, high, digits) for low, high in zip(rows.low, rows.high, strict=True)],
     }
     if not _shared_reason(rows):
-        columns["outcome"] = [
-            ": ".join(filter(None, (outcome, reason)))
-            for outcome, reason in zip(rows.outcome, rows.reason, strict=True)
-        ]
+        columns["outcome"] = [": ".join(filter(None, pair)) for pair in zip(rows.outcome, rows.reason, strict=True)]
     if rows.n_history.notna().any():
         columns["change"] = [wording.signed(value, digits) for value in rows.change]
         columns["runs that show it"] = [f"{n:,}" if n else "" for n in rows.since.fillna(0)]
@@ -267,39 +267,39 @@ def columns_of(judged: Gate, rows: pd.DataFrame) -> dict[str, list[str]]:
     return columns
 
 
-def _number_style(rows: pd.DataFrame) -> Callable[[float, int], str]:
-    """Return how numbers are written: with their sign where any is, or may be, negative."""
+def _number_style(rows: pd.DataFrame) -> tuple[Callable[[float, int], str], int]:
+    """Return how numbers are written, with their sign where any is, or may be, negative; and with how many digits."""
+    numbers = [number for name in ("value", "low", "high") for number in rows[name]]
     is_negative = (rows[["value", "low", "high"]] < 0).any(axis=None)
     may_be = ((rows.at_least < 0) & (rows.at_least > -inf)).any()
-    return wording.signed if is_negative or may_be else wording.number
+    return wording.signed if is_negative or may_be else wording.number, wording.digits_for(numbers)
 
 
 def _names(rows: pd.DataFrame) -> list[str]:
     """Name each number by what it differs in from the others, or by its component."""
-    named = [name for name in SELECTORS if rows[name].nunique() > 1]
-    if "concept" in named and "category" in named:
-        named.remove("category")
-    return [_name_of(row, named) for row in rows.to_dict("records")]
-
-
-def _name_of(row: dict[Any, Any], named: list[str]) -> str:
-    """Name a number by some of its columns; of the smallest share over the largest also whose share that is."""
-    is_smallest = row["metric"] == SELECTION and row["component"] == SMALLEST
-    if is_smallest:
-        named = ["concept", *(name for name in named if name not in ("concept", "category", "group"))]
-    over_all = "all concepts" if row["category"] in ("", "all") else str(row["category"])
-    told = [row[name] or (over_all if name == "concept" else "") for name in named]
-    if is_smallest and row["group"]:
-        told[0] = f"{told[0]} (smallest: {row['group']})"
-    return ", ".join(filter(None, told)) or str(row["component"])
+    differing = [name for name in SELECTORS if rows[name].nunique() > 1]
+    if "concept" in differing and "category" in differing:
+        differing.remove("category")
+    names = []
+    for row in rows.to_dict("records"):
+        shares = row["metric"] == SELECTION and row["component"] == SMALLEST  # a concept's smallest over its largest
+        others = [name for name in differing if name not in ("concept", "category", "group")]
+        over_all = "all concepts" if row["category"] in ("", "all") else str(row["category"])
+        parts = [
+            row[name] or (over_all if name == "concept" else "")
+            for name in (["concept", *others] if shares else differing)
+        ]
+        if shares and row["group"]:
+            parts[0] = f"{parts[0]} (smallest: {row['group']})"
+        names.append(", ".join(filter(None, parts)) or str(row["component"]))
+    return names
 
 
 def explanations(judged: Gate) -> Iterator[str]:
     """Yield why every number came out as it did, in the order of the table."""
     family = sum(len(rule.rows) for rule in judged.rules if rule.rule.against is None)
     for rule in judged.rules:
-        digits = wording.digits_for([number for name in ("value", "low", "high") for number in rule.rows[name]])
-        written = _number_style(rule.rows)
+        written, digits = _number_style(rule.rows)
         for name, row in zip(_names(rule.rows), rule.rows.to_dict("records"), strict=True):
             if rule.rule.against is None:
                 yield f"{name}: {_why(row, digits, written, family, _beside(judged, row['metric']))}"
@@ -330,10 +330,9 @@ def _why(row: dict[Any, Any], digits: int, written: Callable[[float, int], str],
             f"{wording.probability(row['p_holm'])}, and {LEVEL:g} would do"
         ),
     }.get(row["reason"], wording.capitalised(str(row["reason"])))
-    decide = row["n_decide"]
     more = ""
-    if not pd.isna(decide) and decide > 0:
-        many = wording.capitalised(wording.about(int(decide)))
+    if not pd.isna(row["n_decide"]) and row["n_decide"] > 0:
+        many = wording.capitalised(wording.about(int(row["n_decide"])))
         more = f" {many} images{beside} would decide in four of five runs; there are {int(row['n_target']):,}."
     return f"{number}, and the limit is {limits}. {why}: it is undecided.{more}{part}"
 
@@ -356,8 +355,8 @@ def _why_changed(row: dict[Any, Any], digits: int, limits: str) -> str:
 def junit(judged: Gate, *, allow_undecided: bool = False) -> bytes:
     """Write a gate as JUnit's XML: a suite a rule, a case a number.
 
-    A broken number is a failure. An undecided one is a failure, too, for it does not open the gate; where it is let
-    through, it is skipped.
+    A broken number is a failure. An undecided one is a failure, too, as the gate does not hold; it is skipped with
+    ``allow_undecided``.
     """
     root = ET.Element("testsuites", {"name": judged.policy.title or "clinometer gate"})
     explained = iter(explanations(judged))
@@ -403,17 +402,16 @@ def markdown(judged: Gate) -> str:
     lines += [f"{gate_in_words(judged)} {way_on(judged)}", "", "| rule | outcome | numbers |", "|---|---|---:|"]
     lines += [f"| {escaped(rule.name)} | {_MARK[rule.outcome]} | {len(rule.rows)} |" for rule in judged.rules]
     for rule in judged.rules:
-        rows = rule.rows[rule.rows.outcome != Outcome.HOLDS].sort_values(["outcome", "p"], kind="stable")
-        if not len(rows):
+        if rule.outcome == Outcome.HOLDS:
             continue
-        columns = columns_of(judged, rows)
+        columns = columns_of(judged, rule.unmet)
         lines += ["", f"### {escaped(rule_in_words(rule))}", "", f"| {' | '.join(columns)} |"]
         lines.append(f"|{'---|' * len(columns)}")
         shown = [column[:MOST_ROWS] for column in columns.values()]
         lines += [f"| {' | '.join(map(escaped, cells))} |" for cells in zip(*shown, strict=True)]
-        if len(rows) > MOST_ROWS:
-            lines += ["", f"{len(rows) - MOST_ROWS} more are not listed."]
-    told = f"{escaped(run['model'])} on {escaped(run['suite'])}, seed {run['seed']}"
+        if len(rule.unmet) > MOST_ROWS:
+            lines += ["", f"{len(rule.unmet) - MOST_ROWS} more are not listed."]
+    audited = f"{escaped(run['model'])} on {escaped(run['suite'])}, seed {run['seed']}"
     if judged.history is not None:
-        told = f"{told}. {escaped(judged.history.in_words()).rstrip('.')}"
-    return "\n".join([*lines, "", f"{told}. Brackets: 95 % intervals.", ""])
+        audited = f"{audited}. {escaped(judged.history.in_words()).rstrip('.')}"
+    return "\n".join([*lines, "", f"{audited}. Brackets: 95 % intervals.", ""])
