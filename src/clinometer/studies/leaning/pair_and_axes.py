@@ -51,15 +51,11 @@ from clinometer.studies.leaning.embeddings import (
 from clinometer.studies.leaning.page import AXES_PAGE, PAGE
 from clinometer.studies.leaning.scores.ablation import LeftOutWord, ablation_rows
 from clinometer.studies.leaning.scores.components import image_part_direction, wording_rows
+from clinometer.studies.leaning.scores.counting import CountedPictures, pairs_counted_once, pictures_that_count
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TwoRuns
 from clinometer.studies.leaning.scores.differences import compare_intersections
 from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld
-from clinometer.studies.leaning.scores.measuring import (
-    CountedPictures,
-    MeasuredTarget,
-    pairs_counted_once,
-    pictures_that_count,
-)
+from clinometer.studies.leaning.scores.measuring import MeasuredTarget
 from clinometer.studies.leaning.scores.mitigated import mitigation_rows
 from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
 from clinometer.studies.leaning.scores.study_rows import measurer_of

@@ -39,7 +39,7 @@ from clinometer.studies.leaning.embeddings import (
 )
 from clinometer.studies.leaning.pair_and_axes import compare_fidelity, shape_of
 from clinometer.studies.leaning.printed import PRINTED
-from clinometer.studies.leaning.scores.measuring import pairs_counted_once
+from clinometer.studies.leaning.scores.counting import pairs_counted_once
 from clinometer.studies.leaning.scores.needed import images_needed
 from clinometer.studies.leaning.view import COMPONENT_NAMES
 from clinometer.studies.study import ComparedGroups, PartStage, Pool, Scored, Study, WholeStage, suite_of

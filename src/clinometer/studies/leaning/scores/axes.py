@@ -42,16 +42,9 @@ import numpy as np
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, MODALITIES, TEXT_PART
 from clinometer.metrics.records import MEAN, Score, corrected
 from clinometer.metrics.verdict import OTHERS
-from clinometer.studies.leaning.scores.contrasts import (
-    JointInference,
-    Tested,
-    contrast_tests,
-    contrast_weights,
-    joint_inference,
-    joint_tests,
-    mean_inference,
-)
+from clinometer.studies.leaning.scores.contrasts import Tested, contrast_tests, contrast_weights
 from clinometer.studies.leaning.scores.design import Design, Layout, StudySetup
+from clinometer.studies.leaning.scores.joint import JointInference, joint_inference, joint_tests, mean_inference
 from clinometer.studies.leaning.scores.rows import (
     FIXED,
     Basis,

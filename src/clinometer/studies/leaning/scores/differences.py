@@ -49,6 +49,7 @@ from clinometer.studies.leaning.scores.contrasts import (
     paired_tests,
     unpaired_differences,
 )
+from clinometer.studies.leaning.scores.counting import counted_once, pairs_counted_once
 from clinometer.studies.leaning.scores.design import (
     Design,
     EncoderEmbeddings,
@@ -59,7 +60,6 @@ from clinometer.studies.leaning.scores.design import (
     layout_of,
 )
 from clinometer.studies.leaning.scores.encoder_check import checks_of, withheld_between
-from clinometer.studies.leaning.scores.measuring import counted_once, pairs_counted_once
 from clinometer.studies.leaning.scores.middle import attribute_influences, differences_from_middle, margin_around_middle
 from clinometer.studies.leaning.scores.missing import Absent, Influences, MissingPictures, Run, absent_pictures
 from clinometer.studies.leaning.scores.rows import Basis, Contrast

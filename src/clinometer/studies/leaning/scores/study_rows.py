@@ -9,6 +9,7 @@ from clinometer.metrics.verdict import withheld_by_shares
 from clinometer.stats.blocks import ArrayStore, InMemory
 from clinometer.studies.leaning.scores.axes import axis_middle_rows, axis_rows
 from clinometer.studies.leaning.scores.components import mcas_rows, pair_middle_rows, sensitivity_rows
+from clinometer.studies.leaning.scores.counting import counted_once
 from clinometer.studies.leaning.scores.derived import (
     category_rows,
     internal_bias_rows,
@@ -24,20 +25,9 @@ from clinometer.studies.leaning.scores.design import (
     layout_of,
     pooled_encoders,
 )
-from clinometer.studies.leaning.scores.encoder_check import (
-    checks_of,
-    confusion_rows,
-    corrected_rows,
-    reader_rows,
-    withheld_by_level,
-)
-from clinometer.studies.leaning.scores.measuring import (
-    MeasuredTarget,
-    Measurer,
-    ReplicateWeights,
-    counted_once,
-    measure_by_threads,
-)
+from clinometer.studies.leaning.scores.encoder_check import checks_of, withheld_by_level
+from clinometer.studies.leaning.scores.measuring import MeasuredTarget, Measurer, ReplicateWeights, measure_by_threads
+from clinometer.studies.leaning.scores.misreadings import confusion_rows, corrected_rows, reader_rows
 from clinometer.studies.leaning.scores.plane import (
     plane_middle_rows,
     profile_middle_rows,
