@@ -21,31 +21,31 @@ from clinometer.cli.audit import audit, mitigate, register, sweep
 from clinometer.cli.config import check_defaults, config, merge_defaults, read_defaults, words_for, words_of
 from clinometer.cli.crash import RESUMED, STATUS, VARIABLE
 from clinometer.cli.measuring import association_test, classify
-from clinometer.cli.options import MODEL_OPTIONS, asks, refuse_repeated
+from clinometer.cli.options import MODEL_OPTIONS, refuse_repeated, with_options
 from clinometer.cli.papers import reproduce
 from clinometer.cli.reading import questions, read
 from clinometer.cli.runs import card, compare, export, gate, import_, push, report, score, trace, verify
 from clinometer.cli.serve import RATINGS_COMMANDS, serve
-from clinometer.cli.tables import echo, tell, with_common_options
+from clinometer.cli.tables import echo, print_json, with_common_options
 from clinometer.errors import ClinometerError, InvalidInputError
 from clinometer.pipeline.options import Argument, Option
 from clinometer.suites.strict import first_problem
 
 
-@asks(api.plan)
-def plan(*, images: int | None = None, **asked: Any) -> None:
+@with_options(api.plan)
+def plan(*, images: int | None = None, **options: Any) -> None:
     """Estimate how many images an audit needs.
 
     Also estimates the time and disk space that they would take. Draws nothing.
     """
     from clinometer.cli.results import print_plan
 
-    image_plan = api.plan(images=images, **asked)
+    image_plan = api.plan(images=images, **options)
     print_plan(image_plan, images)
-    tell(image_plan)
+    print_json(image_plan)
 
 
-@asks()
+@with_options()
 def suites(
     name: Annotated[str | None, Argument("A built-in suite or a YAML file.")] = None,
     dataset: Annotated[
@@ -69,20 +69,20 @@ def suites(
         write_scaffold(new)
         file = printable(str(new))
         echo(f"Written: {file}. Edit it; clinometer suites {file} shows what it asks.")
-        tell("files", of="suites", place=file, files=[file])
+        print_json("files", of="suites", place=file, files=[file])
     elif dataset is not None:
         if name is None:
             raise InvalidInputError.missing("--dataset: no suite is named; give clinometer suites NAME --dataset DIR")
         names = api.write_benchmark(name, dataset)
         echo(f"{', '.join(names)}: {printable(dataset)}")
-        tell("files", of="suites", place=dataset, files=names)
+        print_json("files", of="suites", place=dataset, files=names)
     elif name is None:
         print_suites()
     else:
         print_suite(load_suite(name))
 
 
-@asks(also={name: MODEL_OPTIONS[name] for name in ("model_config", "base_url", "price")})
+@with_options(also={name: MODEL_OPTIONS[name] for name in ("model_config", "base_url", "price")})
 def models(
     name: Annotated[
         str | None,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from clinometer import api
-from clinometer.cli.options import MODEL_OPTIONS, LogToOption, asks, given_options, pop_given
-from clinometer.cli.tables import Console, echo, facts_table, plain_text, print_place, tell, text_table
+from clinometer.cli.options import MODEL_OPTIONS, LogToOption, given_options, pop_given, with_options
+from clinometer.cli.tables import Console, echo, facts_table, plain_text, print_json, print_place, text_table
 from clinometer.cli.trust import is_allowed, is_harmless, refuse_untrusted
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.options import Option
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clinometer.sweeps.sweep import Sweep
 
 
-@asks(api.audit, also=MODEL_OPTIONS)
+@with_options(api.audit, also=MODEL_OPTIONS)
 def audit(
     *,
     out: str | None = None,
@@ -34,7 +34,7 @@ def audit(
             name="--dry-run",
         ),
     ] = False,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Audit a model: draw images, embed, score and report.
 
@@ -42,7 +42,7 @@ def audit(
     """
     from clinometer.cli.console import LiveProgress, print_summary, send_to
 
-    one, options, axes = _one_audit(asked)
+    one, model_options, axes = _one_audit(options)
     if dry_run:
         from clinometer.gates.registration import with_registration
         from clinometer.pipeline.audits import preview
@@ -52,64 +52,64 @@ def audit(
         others = [
             ask(**one | {"model": model, "suite": suite}) for model, suite in product(axes["model"], axes["suite"])
         ]
-        _print_preview(preview(with_registration(ask(**one, out=out, model_options=options)), others), cells)
+        _print_preview(preview(with_registration(ask(**one, out=out, model_options=model_options)), others), cells)
         return
     if any(len(values) > 1 for values in axes.values()):
-        if asked["registration"]:
+        if options["registration"]:
             raise InvalidInputError.conflict(
                 "--registration: it is of one audit, and several are asked for; give one at a time"
             )
-        if asked["reader"] or asked["verdict_reader"]:
+        if options["reader"] or options["verdict_reader"]:
             raise InvalidInputError.unsupported(
                 "--reader: a sweep reads none of its runs; give clinometer read RUN --reader NAME for each afterwards"
             )
-        if asked["ablate"] or asked["phrases"]:
+        if options["ablate"] or options["phrases"]:
             raise InvalidInputError.conflict(
                 "--ablate: it is of one audit, and several are asked for; give one at a time"
             )
         grid = {axis: values for axis, values in axes.items() if values not in ([], [None])}
-        common = {name: asked[name] for name in (*CellOptions.model_fields, "encoder") if name in asked}
-        run = {name: asked[name] for name in ("retry_failed", "engine", "workers") if name in asked}
-        options.pop("lora", None)
-        _run_sweep({"axes": grid, **common, "options": options}, out, log_to, **run)
+        common = {name: options[name] for name in (*CellOptions.model_fields, "encoder") if name in options}
+        run = {name: options[name] for name in ("retry_failed", "engine", "workers") if name in options}
+        model_options.pop("lora", None)
+        _run_sweep({"axes": grid, **common, "options": model_options}, out, log_to, **run)
         return
     with LiveProgress() as progress:
         audited = api.audit(one.pop("model"), one.pop("suite"), out, **one, model_options=options, progress=progress)
     print_summary(audited)
-    tell(audited)
+    print_json(audited)
     send_to(log_to, audited)
 
 
-def _one_audit(asked: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, list[Any]]]:
-    """Return the first audit that is asked for, the options of its model, and the values of each axis of a sweep."""
-    options = pop_given(asked, MODEL_OPTIONS)
-    axes: dict[str, list[Any]] = {"lora": [None if name == "none" else name for name in options.pop("lora", ())]}
-    one = dict(asked)
+def _one_audit(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, list[Any]]]:
+    """Return the options of the first audit, those of its model, and the values of each axis of a sweep."""
+    model_options = pop_given(options, MODEL_OPTIONS)
+    axes: dict[str, list[Any]] = {"lora": [None if name == "none" else name for name in model_options.pop("lora", ())]}
+    one = dict(options)
     for name, field in AuditRequest.model_fields.items():
         option = option_of(name)
         if option.several is not None:
-            axis, given = option.name.removeprefix("--") or name, asked.get(name) or []
+            axis, given = option.name.removeprefix("--") or name, options.get(name) or []
             axes[axis] = (given if option.several is str else numbers(axis, given, option.several)) or [field.default]
             one[name] = axes[axis][0]
-    return one, options | given_options(lora=next(iter(axes["lora"]), None)), axes
+    return one, model_options | given_options(lora=next(iter(axes["lora"]), None)), axes
 
 
-@asks(api.audit, api.register, also=MODEL_OPTIONS, without=(*FREE, *FREE_OF_MODELS))
+@with_options(api.audit, api.register, also=MODEL_OPTIONS, without=(*FREE, *FREE_OF_MODELS))
 def register(
     *,
     policy: Path | None = None,
     out: Annotated[Path, Option("File to write the registration to; it must not exist yet.", short="-o")] = Path(
         "registration.json"
     ),
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Record what an audit will ask, before anything is drawn. Draws and loads nothing."""
-    one, options, axes = _one_audit(asked)
+    one, model_options, axes = _one_audit(options)
     if several := next((axis for axis, values in axes.items() if len(values) > 1), None):
         raise InvalidInputError.too_many(
             f"--{several}: found several values, and a registration is of one audit; give one"
         )
-    made = api.register(out, policy=policy, **one, model_options=options)
+    made = api.register(out, policy=policy, **one, model_options=model_options)
     shown = plain_text(str(out))
     remarks = [
         f"{made.images}, {made.planned:,} images at most; suite {made.suite_fingerprint[:12]}…",
@@ -117,11 +117,11 @@ def register(
         f"Put it where others see when it came, then give: clinometer audit --registration {shown}",
     ]
     echo("\n".join(remarks))
-    tell("files", of="register", place=str(out), files=[str(out)], remarks=remarks)
+    print_json("files", of="register", place=str(out), files=[str(out)], remarks=remarks)
 
 
 def _print_preview(preview: Preview, cells: int) -> None:
-    """Print what an audit would ask first; ``cells`` audits are asked for together, of which it is the first."""
+    """Print the first requests of an audit, which is the first of ``cells``."""
     console = Console(soft_wrap=True)
     console.print(facts_table(preview.model, preview.takes))
     of_many = f" That is the first of {cells} audits." if cells > 1 else ""
@@ -134,36 +134,36 @@ def _print_preview(preview: Preview, cells: int) -> None:
         console.print(plain_text(request))
     if not preview.requests:
         console.print("The model asks no server. Nothing was drawn.")
-    asked = {
+    summary = {
         "suite": preview.suite, "images": preview.images, "images_of_groups": preview.of_groups,
         "audits": cells, "price": preview.price,
         "cost": preview.cost, "prompt": preview.prompt, "seed": preview.seed,
     }  # fmt: skip
     requests = [{"request": request} for request in preview.requests]
     takes = [dict(preview.takes)]
-    tell("tables", of="audit", tables={preview.model: takes, "asked": [asked], "requests, not sent": requests})
+    print_json("tables", of="audit", tables={preview.model: takes, "asked": [summary], "requests, not sent": requests})
 
 
 Number = TypeVar("Number", int, float)
 
 
-@asks(api.sweep)
-def sweep(grid: Path, *, out: str | None = None, log_to: LogToOption = None, **asked: Any) -> None:
+@with_options(api.sweep)
+def sweep(grid: Path, *, out: str | None = None, log_to: LogToOption = None, **options: Any) -> None:
     """Audit a grid of models and settings, one run per cell.
 
     If the command is stopped, run it again to continue.
     """
     _refuse_what_a_sweep_may_not(grid, has_out=out is not None)
-    _run_sweep(grid, out, log_to, **asked)
+    _run_sweep(grid, out, log_to, **options)
 
 
-def _run_sweep(grid: Path | dict[str, Any], out: str | None, log_to: Sequence[str] | None, **asked: Any) -> None:
+def _run_sweep(grid: Path | dict[str, Any], out: str | None, log_to: Sequence[str] | None, **options: Any) -> None:
     """Run a sweep and print what it found; end with status 2 where a cell failed."""
     from clinometer.cli.console import LiveProgress, send_to
     from clinometer.sweeps.sweep import require_finished
 
     with LiveProgress() as progress:
-        swept = api.sweep(grid, out, **asked, progress=progress)
+        swept = api.sweep(grid, out, **options, progress=progress)
     print_sweep(swept)
     send_to(log_to, swept)
     require_finished(swept)
@@ -173,9 +173,9 @@ def _refuse_what_a_sweep_may_not(file: Path, *, has_out: bool) -> None:
     """Refuse a sweep's file that runs code, sends data elsewhere or weakens a check, unless the user has allowed it."""
     from clinometer.sweeps.grid import load_sweep
 
-    asked = load_sweep(file)
-    keys = [f"options.{name}" for name, value in asked.options.items() if not is_harmless("audit", name, value)]
-    if not has_out and "://" in (asked.out or ""):
+    requested = load_sweep(file)
+    keys = [f"options.{name}" for name, value in requested.options.items() if not is_harmless("audit", name, value)]
+    if not has_out and "://" in (requested.out or ""):
         keys.append("out")
     if not is_allowed(file, file.read_bytes()):
         refuse_untrusted([f"{file}: {key}" for key in keys], "it to clinometer audit", str(file))
@@ -195,7 +195,7 @@ def print_sweep(swept: Sweep) -> None:
             place.print(plain_text(f"{split['name']}: {split['said']}"))
     print_place("Table", swept.directory.path("table.csv"))
     print_place("Report", swept.directory.path("sweep.html"))
-    tell(swept)
+    print_json(swept)
 
 
 def numbers(option: str, texts: Sequence[str] | None, kind: type[Number]) -> list[Number]:
@@ -246,9 +246,9 @@ DRAWING: Final[dict[str, Option]] = {
 """How a model draws what a method learns from."""
 
 
-@asks(api.mitigate, also=MITIGATION_SETTINGS | DRAWING)
+@with_options(api.mitigate, also=MITIGATION_SETTINGS | DRAWING)
 def mitigate(
-    model: str, *, target: str | None = None, words: Sequence[str] = (), reference: str | None = None, **asked: Any
+    model: str, *, target: str | None = None, words: Sequence[str] = (), reference: str | None = None, **options: Any
 ) -> None:
     """Make a version of a model that is meant to lean less.
 
@@ -258,17 +258,17 @@ def mitigate(
     shares = None
     if target is not None:
         shares = {name: _share(value) for name, value in _split_pairs("target", target.split(","))}
-    options = pop_given(asked, DRAWING)
+    drawing_options = pop_given(options, DRAWING)
     made = api.mitigate(
-        model, target=shares, words=dict(_split_pairs("word", words or ())), reference=reference, options=options,
-        say=lambda line: console.print(plain_text(line)), **asked,
+        model, target=shares, words=dict(_split_pairs("word", words or ())), reference=reference,
+        options=drawing_options, say=lambda line: console.print(plain_text(line)), **options,
     )  # fmt: skip
     console.print(f"Written: [bold]{plain_text(str(made.directory))}[/]; README.md says what was done")
     further = ["--reference", reference] if reference else []
     measured = f"To measure it: clinometer audit {' '.join([*made.options, *further])}"
     console.print(plain_text(measured))
     files = sorted(str(path) for path in made.directory.rglob("*") if path.is_file())
-    tell("files", of="mitigate", place=str(made.directory), files=files, remarks=[measured])
+    print_json("files", of="mitigate", place=str(made.directory), files=files, remarks=[measured])
 
 
 def _split_pairs(option: str, texts: Sequence[str]) -> list[tuple[str, str]]:

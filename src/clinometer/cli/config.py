@@ -13,7 +13,7 @@ import typer
 
 from clinometer._messages import did_you_mean, first_and_more, printable, quoted, shortened
 from clinometer._secrets import masked_address
-from clinometer.cli.tables import COMMON_OPTIONS, MANNER, Console, echo, plain_text, tell, text_table
+from clinometer.cli.tables import COMMON_OPTIONS, OUTPUT_MODE, Console, echo, plain_text, print_json, text_table
 from clinometer.cli.trust import allow, is_allowed, is_harmless, own_folder, refuse_untrusted
 from clinometer.errors import InvalidInputError
 
@@ -270,7 +270,7 @@ def config(
     """
     root = context.find_root()
     if words and "--json" in words:  # it is typed after the command that is asked about, and meant for this one
-        MANNER.set(replace(MANNER.get(), as_json=True))
+        OUTPUT_MODE.set(replace(OUTPUT_MODE.get(), as_json=True))
         words = [word for word in words if word != "--json"]
     if words and words[0] in ("allow", "deny"):
         _allow_or_deny(words[0], words[1:], root.obj)
@@ -304,7 +304,7 @@ def config(
         else f"There is no {FOLDER_FILE} here, no [tool.clinometer] in a {PROJECT_FILE}, no {own_folder() / OWN_FILE}."
     )
     console.print(plain_text(where))
-    tell("tables", of="config", tables={"options": rows}, remarks=[where])
+    print_json("tables", of="config", tables={"options": rows}, remarks=[where])
 
 
 def _allow_or_deny(verb: str, files: list[str], found: list[Defaults]) -> None:
@@ -321,7 +321,7 @@ def _allow_or_deny(verb: str, files: list[str], found: list[Defaults]) -> None:
         allow(place, content if verb == "allow" else None)
         remark = "allowed as it is now; once it changes, no longer" if verb == "allow" else "allowed no longer"
         echo(f"{printable(str(place))}: {remark}.")
-    tell("files", of="config", place=str(own_folder()), files=[str(place) for place, _ in places])
+    print_json("files", of="config", place=str(own_folder()), files=[str(place) for place, _ in places])
 
 
 def _commands(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[list[str], Any]]:

@@ -29,7 +29,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from clinometer.cli.tables import Console, facts_table, plain_text, print_place, tell, text_table
+from clinometer.cli.tables import Console, facts_table, plain_text, print_json, print_place, text_table
 from clinometer.errors import MARK
 from clinometer.runs import Run
 from clinometer.runs.departures import recorded_departures
@@ -256,7 +256,7 @@ def print_suites() -> None:
     console.print(table)
     if console.is_terminal:
         console.print("clinometer suites NAME shows one; --new FILE begins your own.")
-    tell("tables", of="suites", tables={"built-in suites": rows})
+    print_json("tables", of="suites", tables={"built-in suites": rows})
 
 
 def print_suite(suite: Suite) -> None:
@@ -271,7 +271,7 @@ def print_suite(suite: Suite) -> None:
     for sheet in sheets:
         console.print(text_table(sheet.title, sheet.columns, sheet.rows))
     tables = {sheet.title: [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows] for sheet in sheets}
-    tell("tables", of="suites", tables=tables, remarks=[suite.title, suite.description, suite.source])
+    print_json("tables", of="suites", tables=tables, remarks=[suite.title, suite.description, suite.source])
 
 
 def protocol_sheets(protocol: Protocol) -> Iterator[SuiteTable]:
@@ -291,7 +291,7 @@ def print_models(name: str | None = None) -> None:
     found = [row for row in registered() if name in (None, row[1])]
     Console().print(text_table("", ("kind", "name", "given as"), found))
     rows = [dict(zip(("kind", "name", "given_as"), row, strict=True)) for row in found]
-    tell("tables", of="models", tables={"installed": rows})
+    print_json("tables", of="models", tables={"installed": rows})
 
 
 def print_model(spec: str, **options: Any) -> None:
@@ -313,7 +313,7 @@ def print_model(spec: str, **options: Any) -> None:
     rows = [(name, value if isinstance(value, str) else json.dumps(value, default=str)) for name, value in settings]
     console.print(text_table("Default settings", ("setting", "value"), rows))
     tables = {described.card.name: [known], "settings": [dict(described.card.settings)]}
-    tell("tables", of="models", tables=tables)
+    print_json("tables", of="models", tables=tables)
 
 
 def _describe(described: Description) -> Iterator[tuple[str, str]]:
@@ -381,7 +381,7 @@ def print_reference() -> None:
         table.add_row(plain_text(concept), *(f"{truth[name]:.2f}" for name in names))
     console.print(table)
     truths = [{"concept": concept, **truth} for concept, truth in planted.items()]
-    tell("tables", of="models", tables={"bars": card["bars"], "planted probabilities": truths})
+    print_json("tables", of="models", tables={"bars": card["bars"], "planted probabilities": truths})
 
 
 AT_ONCE: Final = 0.05

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.table import Table
 
 from clinometer import api
-from clinometer.cli.options import TableOption, asks
-from clinometer.cli.tables import Console, check_place, plain_text, tell, text_table, write_table
+from clinometer.cli.options import TableOption, with_options
+from clinometer.cli.tables import Console, check_place, plain_text, print_json, text_table, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@asks(api.classify_images)
-def classify(images: list[str], labels: list[str], *, out: TableOption = None, **asked: Any) -> None:
+@with_options(api.classify_images)
+def classify(images: list[str], labels: list[str], *, out: TableOption = None, **options: Any) -> None:
     """Classify images with a diffusion model.
 
     An image gets the label under which the model denoises it best.
@@ -28,23 +28,23 @@ def classify(images: list[str], labels: list[str], *, out: TableOption = None, *
     check_place(out)
     with LiveProgress() as progress:
         names = [label.strip() for line in labels for label in line.split(",") if label.strip()]
-        choices = api.classify_images(images, names, **asked, progress=progress)
+        choices = api.classify_images(images, names, **options, progress=progress)
     print_choices(choices)
     write_table(choices, out)
-    tell("tables", of="classify", tables={"choices": choices})
+    print_json("tables", of="classify", tables={"choices": choices})
 
 
-@asks(api.association_test)
-def association_test(*, out: TableOption = None, **asked: Any) -> None:
+@with_options(api.association_test)
+def association_test(*, out: TableOption = None, **options: Any) -> None:
     """Run association tests: WEAT, SEAT and iEAT.
 
     On words, pictures or vectors of your own. Draws nothing.
     """
     check_place(out)
-    table = api.association_test(**asked)
+    table = api.association_test(**options)
     print_tests(table)
     write_table(table, out)
-    tell("tables", of="test", tables={"association tests": table})
+    print_json("tables", of="test", tables={"association tests": table})
 
 
 WIDE: Final = 120
@@ -148,4 +148,4 @@ def print_swatches(swatches: Iterable[Any]) -> None:
         "between groups is itself a finding."
     )
     rows = [{name: getattr(each, name) for name in ("number", "colour", "is_skin", "angle", "tone")} for each in seen]
-    tell("tables", of="models", tables={"Monk Skin Tone Scale": rows})
+    print_json("tables", of="models", tables={"Monk Skin Tone Scale": rows})

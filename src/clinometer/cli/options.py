@@ -1,7 +1,7 @@
 """Commands built from the functions of ``clinometer.api``, and the options that only the command line has.
 
-A command has the options that its function declares, see :func:`asks`. What an adapter takes is passed on as it is, so
-that an adapter without it names it.
+A command has the options that its function declares, see :func:`with_options`. Options of adapters are passed on
+unchecked, so that an adapter that lacks one names it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _typed_option(name: str, annotation: Any, option: Option, default: Any) -> i
     )  # fmt: skip
 
 
-def asks(
+def with_options(
     *functions: Callable[..., Any],
     without: Collection[str] = (),
     optional: Collection[str] = (),
@@ -106,7 +106,7 @@ def asks(
         taken = {name: each for name, each in derived.items() if name not in {one.name for one in own}}
 
         @wraps(command)
-        def asking(**values: Any) -> None:
+        def with_values(**values: Any) -> None:
             for name, each in taken.items():
                 value = values.pop(each.name)
                 if value not in (None, []):
@@ -115,9 +115,9 @@ def asks(
                     values[name] = None
             command(**values)
 
-        asking.__signature__ = inspect.Signature([*taken.values(), *own])  # type: ignore[attr-defined]
-        asking.__annotations__ = {each.name: each.annotation for each in (*taken.values(), *own)}
-        return asking
+        with_values.__signature__ = inspect.Signature([*taken.values(), *own])  # type: ignore[attr-defined]
+        with_values.__annotations__ = {each.name: each.annotation for each in (*taken.values(), *own)}
+        return with_values
 
     return decorate
 
@@ -198,9 +198,9 @@ def given_options(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value is not False}
 
 
-def pop_given(asked: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Remove some options from those of a command, and return the ones that the user gave."""
-    return given_options(**{name: asked.pop(name) for name in names if name in asked})
+def pop_given(options: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Remove the named options from those of a command, and return the ones that the user gave."""
+    return given_options(**{name: options.pop(name) for name in names if name in options})
 
 
 def _known_trackers(targets: list[str] | None) -> list[str]:

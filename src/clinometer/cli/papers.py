@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from clinometer import api
 from clinometer._messages import first_and_more
-from clinometer.cli.options import asks, given_options
-from clinometer.cli.tables import Console, plain_text, tell, text_table
+from clinometer.cli.options import given_options, with_options
+from clinometer.cli.tables import Console, plain_text, print_json, text_table
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.options import Option
 from clinometer.pipeline.request import AuditRequest
@@ -24,7 +24,7 @@ OF_RUNS: Final = AuditRequest.model_fields.keys() - {
 """Options of an audit that the papers themselves prescribe."""
 
 
-@asks(api.reproduce, api.audit, without=OF_RUNS)
+@with_options(api.reproduce, api.audit, without=OF_RUNS)
 def reproduce(
     papers: list[str],
     out: str,
@@ -57,7 +57,7 @@ def reproduce(
             | {name: getattr(each, name) for name in names}
             for each in needs.runs
         ]
-        tell("tables", of="reproduce", tables={"runs": rows}, remarks=lines_of(needs))
+        print_json("tables", of="reproduce", tables={"runs": rows}, remarks=lines_of(needs))
         return
     with LiveProgress() as progress:
         done = api.reproduce(
@@ -168,6 +168,6 @@ def print_pages(done: Reproduction, raters: Sequence[str]) -> None:
     for name, reason in done.failed.items():
         console.print(plain_text(f"{name} failed: {reason}"))
     failed = [f"{name}: {reason}" for name, reason in done.failed.items()]
-    tell(
+    print_json(
         "files", of="reproduce", place=done.directory.shown, files=list(done.pages.values()), remarks=[*raters, *failed]
     )

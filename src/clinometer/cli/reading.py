@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from rich.table import Table
 
 from clinometer import api
-from clinometer.cli.options import READER_OPTIONS, asks
-from clinometer.cli.tables import Console, check_place, plain_text, tell, text_table, write_table
+from clinometer.cli.options import READER_OPTIONS, with_options
+from clinometer.cli.tables import Console, check_place, plain_text, print_json, text_table, write_table
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.options import Argument, Option
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clinometer.readings.folder import FolderReadings
 
 
-@asks(api.read_run, api.read_images, also=READER_OPTIONS, without=("run", "folder"))
+@with_options(api.read_run, api.read_images, also=READER_OPTIONS, without=("run", "folder"))
 def read(
     folder: Annotated[str, Argument("A folder of pictures, or a run directory.", metavar="FOLDER|RUN")],
     *,
@@ -29,7 +29,7 @@ def read(
     out: Path | None = None,
     same_pictures: bool = False,
     table: Annotated[Path | None, Option("Also write the table to this file: .csv, .json or .parquet.")] = None,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Ask readers what pictures show, and measure how often they err.
 
@@ -48,15 +48,17 @@ def read(
                 "--same-pictures: it is of a folder; label a run's own pictures by clinometer ratings"
             )
         with LiveProgress() as progress:
-            answers = api.read_run(folder, reader=reader or "reference", question=question, **asked, progress=progress)
+            answers = api.read_run(
+                folder, reader=reader or "reference", question=question, **options, progress=progress
+            )
         _show_answers(folder, answers, table)
         return
-    if asked["check_drift"]:
+    if options["check_drift"]:
         raise InvalidInputError.unsupported(
             "--check-drift: it is of a run, whose pictures are read part by part; leave it out"
         )
     for name in ("check_drift", "retry_failed", "engine", "workers"):  # which a folder has no use for
-        asked.pop(name, None)
+        options.pop(name, None)
     for option, values in (("reader", reader), ("question", question)):
         if values and len(values) > 1:
             raise InvalidInputError.too_many(
@@ -65,7 +67,7 @@ def read(
     with LiveProgress() as progress:
         found = api.read_images(
             folder, reader=(reader or ["reference"])[0], question=(question or ["gender"])[0], out=out,
-            same_pictures=same_pictures, **asked, progress=progress,
+            same_pictures=same_pictures, **options, progress=progress,
         )  # fmt: skip
     if found.opened is None:
         print_readings(found)
@@ -74,7 +76,7 @@ def read(
             f"{found.question.text} {found.card.name} read {len(found.table):,} pictures.", found.opened
         )  # fmt: skip
     write_table(found.table, table)
-    tell("tables", of="read", tables=_found_tables(found))
+    print_json("tables", of="read", tables=_found_tables(found))
 
 
 def _show_answers(folder: str, answers: Mapping[str, pd.DataFrame], table: Path | None) -> None:
@@ -85,25 +87,25 @@ def _show_answers(folder: str, answers: Mapping[str, pd.DataFrame], table: Path 
 
     run = api.open_run(folder)
     for name, said in answers.items():
-        spoken = run.readers.questions(name)
-        is_open = said["question"].isin([each for each, spec in spoken.items() if spec.kind == "open"])
-        for asked, rows in said[~is_open].groupby("question", sort=False):
+        questions = run.readers.questions(name)
+        is_open = said["question"].isin([each for each, spec in questions.items() if spec.kind == "open"])
+        for question, rows in said[~is_open].groupby("question", sort=False):
             answered = rows["answer"].fillna("no answer").value_counts()
             counted = ", ".join(f"{answer} {count:,}" for answer, count in answered.items())
-            Console().print(plain_text(f"{name}, {asked}: {counted}"))
-        for asked in dict.fromkeys(said["question"][is_open]):
-            told = api.open_answers(folder, reader=name, question=asked)
-            print_open_answers(f"{name}, {asked}: {spoken[asked].text}", told)
+            Console().print(plain_text(f"{name}, {question}: {counted}"))
+        for question in dict.fromkeys(said["question"][is_open]):
+            told = api.open_answers(folder, reader=name, question=question)
+            print_open_answers(f"{name}, {question}: {questions[question].text}", told)
     if run.is_scored:
         print_summary(run)
     counts = pd.concat([said.assign(reader=name) for name, said in answers.items()]).fillna({"answer": ""})
     counts = counts.groupby(["reader", "question", "answer"], sort=False).size().rename("pictures").reset_index()
-    tell(run, answers=counts.to_dict("records"))
+    print_json(run, answers=counts.to_dict("records"))
     if table is not None:
         write_table(pd.concat([said.assign(reader=name) for name, said in answers.items()]), table)
 
 
-@asks(
+@with_options(
     api.write_questions,
     also={
         "price": Option("Price of the proposals for one concept.", kind=float),
@@ -111,13 +113,13 @@ def _show_answers(folder: str, answers: Mapping[str, pd.DataFrame], table: Path 
         "concurrency": READER_OPTIONS["concurrency"],
     },
 )
-def questions(suite: str, *, out: Path = Path("questions.yaml"), concepts: str = "", **asked: Any) -> None:
+def questions(suite: str, *, out: Path = Path("questions.yaml"), concepts: str = "", **options: Any) -> None:
     """Let a language model propose questions about a suite's pictures.
 
     Writes a file for you to edit. Sends no pictures.
     """
     names = [name.strip() for name in concepts.split(",") if name.strip()]
-    written = api.write_questions(suite, out=out, concepts=names, **asked)
+    written = api.write_questions(suite, out=out, concepts=names, **options)
     counts = [(spec, len(written.proposed_for[spec.name])) for spec in written.questions]
     rows = [(spec.name, spec.kind, spec.text, f"{n:,} concepts" if n > 1 else "1 concept") for spec, n in counts]
     console = Console()
@@ -126,7 +128,7 @@ def questions(suite: str, *, out: Path = Path("questions.yaml"), concepts: str =
         console.print(plain_text(f"Not taken, {where}: {reason}"))
     console.print(plain_text(f"Written to {out}. Read and edit it, then give clinometer read --question {out}#NAME."))
     untaken = [f"not taken, {where}: {reason}" for where, reason in written.unread.items()]
-    tell("files", of="questions", place=str(out), files=[str(out)], remarks=untaken)
+    print_json("files", of="questions", place=str(out), files=[str(out)], remarks=untaken)
 
 
 MOST_COLUMNS: Final = 6

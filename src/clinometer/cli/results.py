@@ -10,7 +10,7 @@ from rich.table import Table
 
 from clinometer import api
 from clinometer._csv import csv_text
-from clinometer.cli.tables import Console, check_place, plain_text, print_place, tell, text_table, write_table
+from clinometer.cli.tables import Console, check_place, plain_text, print_json, print_place, text_table, write_table
 from clinometer.exports.paper_tables import models_of
 from clinometer.gates.outcome import columns_of, explanations, gate_in_words, rule_in_words, way_on
 from clinometer.pipeline.comparison_page import (
@@ -67,7 +67,7 @@ def print_paper_tables(run: Run, paper: str, models: Sequence[str], out: Path | 
         console.print(column_table(f"{name}: {column}", column_cells, labels))
     lines = list(remarks(run, cells, labels))
     console.print_lines(lines)
-    tell("tables", of="report", tables={f"paper {paper}": cells}, remarks=lines)
+    print_json("tables", of="report", tables={f"paper {paper}": cells}, remarks=lines)
     if out is not None:
         write_table(cells, out)
         return

@@ -10,13 +10,13 @@ import typer
 
 from clinometer import api
 from clinometer._messages import printable
-from clinometer.cli.options import LogToOption, asks, pop_given, refuse_without
+from clinometer.cli.options import LogToOption, pop_given, refuse_without, with_options
 from clinometer.cli.tables import (
     check_place,
     echo,
+    print_json,
     print_place,
     require_other_place,
-    tell,
     write_file,
     write_table,
 )
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from clinometer.exports.board import Paper
 
 
-@asks(api.score_run)
-def score(path: str, *, log_to: LogToOption = None, **asked: Any) -> None:
+@with_options(api.score_run)
+def score(path: str, *, log_to: LogToOption = None, **options: Any) -> None:
     """Score a run again, adding or dropping encoders if asked to. Draws nothing."""
     from clinometer.cli.console import LiveProgress, print_summary, send_to
 
     with LiveProgress() as progress:
-        api.score_run(path, **asked, progress=progress)
+        api.score_run(path, **options, progress=progress)
     print_summary(scored := api.open_run(path))
-    tell(scored)
+    print_json(scored)
     send_to(log_to, scored)
 
 
@@ -50,22 +50,22 @@ BEGUN_WITH: Final[dict[str, Option]] = {
 """Options of the model that a run's card does not hold."""
 
 
-@asks(api.trace_run, also=BEGUN_WITH)
-def trace(run: str, **asked: Any) -> None:
+@with_options(api.trace_run, also=BEGUN_WITH)
+def trace(run: str, **options: Any) -> None:
     """Find the step from which a run's images lean.
 
     Draws them again; the run's own images stay as they are.
     """
     from clinometer.cli.console import LiveProgress, print_summary
 
-    options = pop_given(asked, BEGUN_WITH)
+    model_options = pop_given(options, BEGUN_WITH)
     with LiveProgress() as progress:
-        api.trace_run(run, **asked, model_options=options, progress=progress)
+        api.trace_run(run, **options, model_options=model_options, progress=progress)
     print_summary(traced := api.open_run(run))
-    tell(traced)
+    print_json(traced)
 
 
-@asks(api.paper_table, optional=("paper",))
+@with_options(api.paper_table, optional=("paper",))
 def report(
     run: str,
     *,
@@ -92,12 +92,12 @@ def report(
     for damage in damages:
         typer.echo(f"clinometer: {printable(damage)}", err=True)
     print_report_place(opened)
-    tell("files", of="report", place=opened.directory.shown, files=["report.html"], remarks=damages)
+    print_json("files", of="report", place=opened.directory.shown, files=["report.html"], remarks=damages)
 
 
-@asks(api.verify_run, api.review_registration, optional=("registration",))
+@with_options(api.verify_run, api.review_registration, optional=("registration",))
 def verify(
-    run: str, *, evidence: Path | None = None, registration: Path | None = None, recompute: bool = False, **asked: Any
+    run: str, *, evidence: Path | None = None, registration: Path | None = None, recompute: bool = False, **options: Any
 ) -> None:
     """Check that every file of a run is as it was written. Exits with status 2 if any is not.
 
@@ -108,12 +108,12 @@ def verify(
     from clinometer.runs.verification import unfinished, unlisted
 
     if evidence is None:
-        refuse_without(needs="evidence", **asked)
+        refuse_without(needs="evidence", **options)
     opened = api.open_run(run)
     if opened.unchecked:
         echo(f"{run}: {opened.unchecked}.")
     with LiveProgress() as progress:
-        verified = api.verify_run(opened, recompute=recompute, evidence=evidence, **asked, progress=progress)
+        verified = api.verify_run(opened, recompute=recompute, evidence=evidence, **options, progress=progress)
     unknown = [] if opened.unchecked else unlisted(opened)
     if opened.unchecked:
         echo(f"{verified} files can be read; nothing tells whether they are those that were written.")
@@ -130,7 +130,7 @@ def verify(
         echo("Its numbers follow from its vectors.")
     if left := unfinished(opened):
         echo(f"The run is not finished: {left}.")
-    tell(
+    print_json(
         "verification", run=opened, files=verified, checked=not opened.unchecked, unlisted=unknown, unfinished=left,
         recomputed=recompute, evidence=None if evidence is None else str(evidence),
         attempts=[] if reviewed is None else list(reviewed.attempts),
@@ -139,7 +139,7 @@ def verify(
     raise typer.Exit(1 if reviewed is not None and reviewed.changes else 0)
 
 
-@asks(api.compare)
+@with_options(api.compare)
 def compare(runs: list[str], *, out: str | None = None, log_to: LogToOption = None) -> None:
     """Compare runs with the first: which leans more, and by how much."""
     from clinometer.cli.console import send_to
@@ -152,7 +152,7 @@ def compare(runs: list[str], *, out: str | None = None, log_to: LogToOption = No
         echo("Report: none, as no --out was given")
     else:
         print_place("Report", page)
-    tell(compared, report=page)
+    print_json(compared, report=page)
     send_to(log_to, compared)
 
 
@@ -169,7 +169,7 @@ RULE: Final[dict[str, Option]] = {
 """Options of a gate without a policy: the keys of its one rule."""
 
 
-@asks(api.gate, also=RULE)
+@with_options(api.gate, also=RULE)
 def gate(
     run: str,
     *,
@@ -204,7 +204,7 @@ def gate(
             "any]",
         ),
     ] = None,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Check a finished run against limits.
 
@@ -214,13 +214,13 @@ def gate(
     from clinometer.gates import policy_from_mapping
     from clinometer.gates.outcome import explanations, junit, markdown
 
-    rule = pop_given(asked, RULE)
+    rule = pop_given(options, RULE)
     if policy is not None and rule:
         option = next(iter(rule)).replace("_", "-")
         raise InvalidInputError.conflict(
             f"--{option}: a policy is given, too; put the limit there, or leave --policy out"
         )
-    if "last" in asked and history is None:
+    if "last" in options and history is None:
         raise InvalidInputError.missing("--last: there is no --history to take runs from")
     if policy is None and not rule and history is None:
         raise InvalidInputError.missing(
@@ -233,62 +233,62 @@ def gate(
     if rule and history is not None:
         rule["against"] = "history"
     of_rule = policy_from_mapping({"rules": [rule]}, source="gate") if rule else None
-    judged = api.gate(run, policy or of_rule, baseline=baseline, history=history, **asked)
+    judged = api.gate(run, policy or of_rule, baseline=baseline, history=history, **options)
     print_gate(judged, explain=explain)
     write_table(judged.table, out, judged.as_mapping())
     write_file(junit_file, "--junit", junit(judged, allow_undecided=allow_undecided))
     write_file(summary, "--summary", markdown(judged).encode("utf-8", "backslashreplace"), mode="ab")
     status = 0 if allow_undecided and judged.outcome != "broken" else STATUS[judged.outcome]
-    tell(judged, exit_code=status, explanations=list(explanations(judged)))
+    print_json(judged, exit_code=status, explanations=list(explanations(judged)))
     raise typer.Exit(status)
 
 
-@asks(api.import_counts, api.import_images, optional=("folder", "file"))
-def import_(folder: Path | None = None, *, file: Path | None = None, **asked: Any) -> None:
+@with_options(api.import_counts, api.import_images, optional=("folder", "file"))
+def import_(folder: Path | None = None, *, file: Path | None = None, **options: Any) -> None:
     """Audit existing images, or counts of them, instead of a model."""
     from clinometer.cli.console import LiveProgress, print_summary
 
     if file is not None:
-        images = [name for name in ("suite", "manifest", "encoder", "workers") if asked.get(name) is not None]
+        images = [name for name in ("suite", "manifest", "encoder", "workers") if options.get(name) is not None]
         if folder is not None or images:
             found = "a folder" if folder is not None else f"--{images[0]}"
             raise InvalidInputError.conflict(f"--counts: found {found} too; counts have no images, so leave it out")
-        taken = {name: asked[name] for name in ("out", "name", "report", "reference") if name in asked}
+        taken = {name: options[name] for name in ("out", "name", "report", "reference") if name in options}
         print_summary(counted := api.import_counts(file, **taken))
-        tell(counted)
+        print_json(counted)
         return
     if folder is None:
         raise InvalidInputError.missing(
             "import: nothing is given; name the folder of the images, or give --counts FILE"
         )
-    if "encoder" not in asked:
+    if "encoder" not in options:
         raise InvalidInputError.missing(
             "--encoder: found none; give one that knows such images, such as ViT-B-32/openai, or reference for images "
             "of the reference model"
         )
     with LiveProgress() as progress:
-        run = api.import_images(folder, **asked, progress=progress)
+        run = api.import_images(folder, **options, progress=progress)
     print_summary(run)
-    tell(run)
+    print_json(run)
 
 
-@asks(api.model_card)
-def card(runs: list[str], *, out: str | None = None, **asked: Any) -> None:
+@with_options(api.model_card)
+def card(runs: list[str], *, out: str | None = None, **options: Any) -> None:
     """Write the bias section of a model card.
 
     Markdown, with the results that the Hugging Face Hub reads as metadata.
     """
-    text = api.model_card(*runs, out=out, **asked)
+    text = api.model_card(*runs, out=out, **options)
     if out is None:
         echo(text, nl=False)
     else:
         print_place("Card", out)
-    tell("files", of="card", place=out, files=[] if out is None else [out], text=text if out is None else None)
+    print_json("files", of="card", place=out, files=[] if out is None else [out], text=text if out is None else None)
 
 
-@asks(api.export)
+@with_options(api.export)
 def export(
-    run: str, out: str, *, evidence: bool = False, dataset: bool = False, board: str = "a4", **asked: Any
+    run: str, out: str, *, evidence: bool = False, dataset: bool = False, board: str = "a4", **options: Any
 ) -> None:
     """Export a run for a paper, a board, an auditor or the Hub.
 
@@ -296,7 +296,7 @@ def export(
     --dataset, one of the others instead.
     """
     paper = None if board == "none" else cast("Paper", board)
-    names = api.export(run, out, evidence=evidence, dataset=dataset, board=paper, **asked)
+    names = api.export(run, out, evidence=evidence, dataset=dataset, board=paper, **options)
     if dataset:
         echo(f"A data set of {len(names)} files. See what its card says before you publish it.")
     elif evidence:
@@ -313,20 +313,20 @@ def export(
                 "clinometer[pdf] there is a board.pdf."
             )
     print_place("Export", out)
-    tell("files", of="export", place=out, files=names)
+    print_json("files", of="export", place=out, files=names)
 
 
-@asks(api.push)
-def push(run: str, target: str, **asked: Any) -> None:
+@with_options(api.push)
+def push(run: str, target: str, **options: Any) -> None:
     """Send a run to the Hugging Face Hub.
 
     Uses huggingface_hub's own token. A damaged run is not sent.
     """
-    sent = api.push(run, target, **asked)
+    sent = api.push(run, target, **options)
     for name, size in sent.files.items():
         echo(f"{size:>13,}  {printable(name)}")
     files = f"{len(sent.files)} files of {sum(sent.files.values()):,} bytes"
     place = printable(sent.target)
     remarks = [*sent.notes, f"Sent {files}: {sent.url}" if sent.url else f"{files} would be sent to {place}."]
     echo("\n".join(remarks))
-    tell("files", of="push", place=place, files=list(sent.files), remarks=remarks)
+    print_json("files", of="push", place=place, files=list(sent.files), remarks=remarks)

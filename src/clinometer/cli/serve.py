@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from clinometer.cli.options import asks
-from clinometer.cli.tables import check_place, echo, tell, write_table
+from clinometer.cli.options import with_options
+from clinometer.cli.tables import check_place, echo, print_json, write_table
 from clinometer.errors import InvalidInputError, RatingsError, RunNotFoundError
 from clinometer.pipeline.options import Argument, Option
 
@@ -27,7 +27,7 @@ NEEDED: Final = ("fastapi", "uvicorn", "multipart", "itsdangerous", "argon2", "l
 """Modules of the extra ``web``."""
 
 
-@asks()
+@with_options()
 def serve(
     runs: Annotated[
         list[str] | None,
@@ -107,7 +107,7 @@ def _export(places: tuple[str, ...], folder: Path, cache: Path) -> None:
 
     written = write_site(places, folder, cache)
     typer.echo(f"{len(written)} pages: {folder / 'index.html'}")
-    tell("files", of="serve --export", place=str(folder), files=[str(folder / name) for name in written])
+    print_json("files", of="serve --export", place=str(folder), files=[str(folder / name) for name in written])
 
 
 def require_web(command: str) -> None:
@@ -169,7 +169,7 @@ DatabaseOption = Annotated[
 ]
 
 
-@asks()
+@with_options()
 def import_(
     run: Annotated[str, Argument("The run whose images were rated.", metavar="RUN")],
     file: Annotated[
@@ -208,10 +208,10 @@ def import_(
     else:
         echo(f"It is not scored yet: clinometer score {opened.url}")
     row = {"run": run, "ratings": counts.ratings, "items": counts.items, "raters": counts.raters}
-    tell("tables", of="ratings import", tables={"taken": [row | {"scored": opened.is_scored}]})
+    print_json("tables", of="ratings import", tables={"taken": [row | {"scored": opened.is_scored}]})
 
 
-@asks()
+@with_options()
 def new(
     runs: Annotated[list[str], Argument("Runs whose images are shown.", metavar="RUN…", many=True)],
     question: Annotated[str, Option("The question to ask raters.")] = "Whom does the picture show?",
@@ -290,10 +290,10 @@ def new(
     echo(f"Task {task.id}: {len(drawn)} items.")
     echo(f"Invitation, shown this once: {url.rstrip('/')}/join/{token}")
     made = {"task": task.id, "items": len(drawn), "invitation": f"{url.rstrip('/')}/join/{token}"}
-    tell("tables", of="ratings new", tables={"made": [made]})
+    print_json("tables", of="ratings new", tables={"made": [made]})
 
 
-@asks()
+@with_options()
 def list_(database: DatabaseOption = "") -> None:
     """List the rating tasks, with their raters and answers."""
     require_web("ratings")
@@ -313,10 +313,10 @@ def list_(database: DatabaseOption = "") -> None:
             names = ("raters", "answers", "simulated_raters", "simulated_answers")
             row = {"task": task.id, "title": task.title, "state": state}
             rows.append(row | {name: getattr(listed, name) for name in names})
-    tell("tables", of="ratings list", tables={"tasks": rows})
+    print_json("tables", of="ratings list", tables={"tasks": rows})
 
 
-@asks()
+@with_options()
 def collect(
     task: Annotated[str, Argument("The task, as clinometer ratings list names it.", metavar="TASK")],
     database: DatabaseOption = "",
@@ -331,10 +331,10 @@ def collect(
         beside = f" and {simulated} of simulated raters, kept apart" if simulated else ""
         echo(f"{run}: {answers} answers{beside}, and scores and report made with them.")
     rows = [{"run": run, "answers": n, "simulated": simulated} for run, (n, simulated) in exported.items()]
-    tell("tables", of="ratings collect", tables={"collected": rows})
+    print_json("tables", of="ratings collect", tables={"collected": rows})
 
 
-@asks()
+@with_options()
 def remove(
     task: Annotated[str, Argument("The task, as clinometer ratings list names it.", metavar="TASK")],
     rater: Annotated[str, Option("Remove only this rater's answers; name the rater as on the task's page.")] = "",
@@ -366,10 +366,10 @@ def remove(
         "removed": [{"raters": raters, "answers": answers}],
         "runs": [{"run": run, "answers": n} for run, n in removed.items()],
     }
-    tell("tables", of="ratings remove", tables=tables)
+    print_json("tables", of="ratings remove", tables=tables)
 
 
-@asks()
+@with_options()
 def repair(database: DatabaseOption = "") -> None:
     """Make a damaged database usable again, after saving a copy of it.
 
@@ -386,12 +386,12 @@ def repair(database: DatabaseOption = "") -> None:
         listed = listed_tasks(session)
     answers = sum(each.answers for each in listed)
     echo(f"It now holds {len(listed)} tasks and {answers} answers of people.")
-    tell(
+    print_json(
         "tables", of="ratings repair", tables={"kept": [{"copy": str(copy), "tasks": len(listed), "answers": answers}]}
     )
 
 
-@asks()
+@with_options()
 def export(
     run: Annotated[str, Argument("A run with ratings.", metavar="RUN")],
     out: Annotated[Path, Option("The file to write: .csv, .json or .parquet.", short="-o")] = Path("ratings.csv"),
@@ -405,7 +405,7 @@ def export(
     if table.empty:
         raise RatingsError.not_found(f"{run}: nobody has rated it; give: clinometer ratings import {run} FILE")
     write_table(table, out)
-    tell("files", of="ratings export", place=str(out), files=[str(out)])
+    print_json("files", of="ratings export", place=str(out), files=[str(out)])
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""How a command speaks: as text for people, as one JSON document for scripts, into a log, and by tables in files.
+"""What commands print: text for people, one JSON document for scripts, a log, and tables in files.
 
-Everything a command prints goes through :class:`Console`, and what it found to :func:`tell`; which of the two is heard
-is decided here, by the options that all commands share. See decision 60.
+Everything a command prints goes through :class:`Console`, and its result to :func:`print_json`; the options that all
+commands share decide which of the two prints. See decision 60.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ LOG: Final = logging.getLogger("clinometer.cli")
 
 
 @dataclass(frozen=True)
-class Manner:
-    """How a command speaks.
+class OutputMode:
+    """What a command prints.
 
     Attributes
     ----------
-    as_json : its findings are one document on stdout, and nothing else is.
-    quiet : no progress and no remark on stderr.
+    as_json : whether its result is one JSON document on stdout, and nothing else.
+    quiet : whether progress and remarks on stderr are left out.
     """
 
     as_json: bool = False
     quiet: bool = False
 
 
-MANNER: Final = ContextVar("MANNER", default=Manner())  # noqa: B039 - it is frozen
+OUTPUT_MODE: Final = ContextVar("OUTPUT_MODE", default=OutputMode())  # noqa: B039 - it is frozen
 
 WIDEST: Final = 100_000
-"""Columns of what is no terminal: no row is folded, for a script reads line by line."""
+"""Columns of output that is not a terminal: no row is folded, because scripts read line by line."""
 
 
 class Console(rich.console.Console):
@@ -63,8 +63,8 @@ class Console(rich.console.Console):
     """
 
     def __init__(self, *, stderr: bool = False, **options: Any) -> None:
-        manner = MANNER.get()
-        silent = manner.quiet if stderr else manner.as_json
+        mode = OUTPUT_MODE.get()
+        silent = mode.quiet if stderr else mode.as_json
         super().__init__(stderr=stderr, quiet=silent, emoji=False, **options)
         if not self.is_terminal and "width" not in options:
             self.width = WIDEST
@@ -118,20 +118,20 @@ def facts_table(title: str, facts: Mapping[str, str]) -> Table:
 
 def echo(text: str, *, nl: bool = True) -> None:
     """Print text as it is, unless findings are wanted as a document."""
-    if not MANNER.get().as_json:
+    if not OUTPUT_MODE.get().as_json:
         typer.echo(text, nl=nl)
 
 
-def tell(found: Any, **more: Any) -> None:
-    """Print what a command found as a document of ``clinometer schema``, where ``--json`` asks for it.
+def print_json(result: Any, **more: Any) -> None:
+    """Print the result of a command as a document of ``clinometer schema``, if ``--json`` is given.
 
-    ``more`` : what of the document does not follow from what was found, such as where a page was written.
+    ``more`` : fields of the document that do not follow from the result, such as where a page was written.
     """
-    if not MANNER.get().as_json:
+    if not OUTPUT_MODE.get().as_json:
         return
     from clinometer.cli.documents import document_of
 
-    sys.stdout.write(f"{document_of(found, **more).as_json()}\n")
+    sys.stdout.write(f"{document_of(result, **more).as_json()}\n")
 
 
 class _MaskedFormatter(logging.Formatter):
@@ -187,21 +187,21 @@ COMMON_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
     ),
     "log_file": (Annotated[Path | None, typer.Option(help="Also append a log to this file.")], None),
 }
-"""What every command takes, by its name in Python."""
+"""Options of every command, by their names in Python."""
 
 
 def with_common_options(command: Callable[..., None]) -> Callable[..., None]:
     """Decorate a command with the options that say how it prints."""
     signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
-    own = [each.replace(annotation=hints[each.name]) for each in signature.parameters.values()]
+    parameters = [each.replace(annotation=hints[each.name]) for each in signature.parameters.values()]
     common = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in COMMON_OPTIONS.items()
     ]
 
     @wraps(command)
-    def spoken(*, json: bool, quiet: bool, log_file: Path | None, **values: Any) -> None:
-        token = MANNER.set(Manner(json, quiet))
+    def with_output(*, json: bool, quiet: bool, log_file: Path | None, **values: Any) -> None:
+        token = OUTPUT_MODE.set(OutputMode(json, quiet))
         try:
             with _logged_to(log_file) if log_file is not None else nullcontext():
                 LOG.info("clinometer %s", " ".join(sys.argv[1:]))
@@ -216,11 +216,11 @@ def with_common_options(command: Callable[..., None]) -> Callable[..., None]:
                     raise
                 LOG.info("ended with status 0")
         finally:
-            MANNER.reset(token)
+            OUTPUT_MODE.reset(token)
 
-    spoken.__signature__ = signature.replace(parameters=[*own, *common])  # type: ignore[attr-defined]
-    spoken.__annotations__ = {each.name: each.annotation for each in (*own, *common)}
-    return spoken
+    with_output.__signature__ = signature.replace(parameters=[*parameters, *common])  # type: ignore[attr-defined]
+    with_output.__annotations__ = {each.name: each.annotation for each in (*parameters, *common)}
+    return with_output
 
 
 NO_MORE_LINES: Final = frozenset({".csv", ".html", ".json", ".parquet", ".toml", ".tsv", ".xml", ".yaml", ".yml"})
