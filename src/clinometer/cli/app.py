@@ -134,7 +134,7 @@ def _in_a_line(error: Any, ctx: Any) -> InvalidInputError:
     Options are named as they are typed, or as the file or the variable that they come from names them.
     """
     ctx = error.ctx or ctx
-    words = [] if ctx.parent is None else words_of(ctx)
+    words = words_of(ctx)
     place = f"{' '.join(words)}: " if words else ""
     see = f"see {' '.join(['clinometer', *words])} --help"
     kind, message, param = type(error).__name__, error.format_message().rstrip("."), getattr(error, "param", None)

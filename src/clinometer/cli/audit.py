@@ -29,10 +29,7 @@ def audit(
     log_to: LogToOption = None,
     dry_run: Annotated[
         bool,
-        Option(
-            "Load the model, show what the audit would ask, what it would cost and its first request, and exit.",
-            name="--dry-run",
-        ),
+        Option("Load the model, show what the audit would ask, what it would cost and its first request, and exit."),
     ] = False,
     **options: Any,
 ) -> None:
@@ -73,8 +70,9 @@ def audit(
         model_options.pop("lora", None)
         _run_sweep({"axes": grid, **common, "options": model_options}, out, log_to, **run)
         return
+    model, suite = one.pop("model"), one.pop("suite")
     with LiveProgress() as progress:
-        audited = api.audit(one.pop("model"), one.pop("suite"), out, **one, model_options=options, progress=progress)
+        audited = api.audit(model, suite, out, **one, model_options=model_options, progress=progress)
     print_summary(audited)
     print_json(audited)
     send_to(log_to, audited)

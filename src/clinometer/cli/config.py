@@ -25,15 +25,15 @@ MOST_BYTES: Final = 500_000
 
 @dataclass(frozen=True)
 class Defaults:
-    """What a file says options are.
+    """The options that a file sets.
 
     Attributes
     ----------
-    file : its name, in a message. ``section`` stands before its keys.
-    place : where it lies, with the bytes that were read.
-    values : by command, and within it by the option's name in Python, as Click's ``default_map`` has them.
-    content : as they stand in the file.
-    is_trusted : it is the user's own, or the user has allowed it as it is.
+    file : the name of the file in messages. ``section`` precedes its keys.
+    place : the path of the file, with the bytes that were read.
+    values : by command, and within it by the option's name in Python, as in Click's ``default_map``.
+    content : as in the file.
+    is_trusted : whether it is the user's own, or the user has allowed it in its present state.
     """
 
     file: str
@@ -44,13 +44,13 @@ class Defaults:
     is_trusted: bool
 
     def key(self, context: Any, option: Any) -> str:
-        """Return where the file says what an option of a command is: ``clinometer.toml: audit.images``."""
-        own: Any = self.content
+        """Return where the file sets an option of a command: ``clinometer.toml: audit.images``."""
+        content: Any = self.content
         words = words_of(context)
         for word in words:
-            own = own.get(word, {})
+            content = content.get(word, {})
         spellings = {_spell(option), option.name, option.name.replace("_", "-")}
-        table = "".join(f"{word}." for word in words) if spellings & own.keys() else ""
+        table = "".join(f"{word}." for word in words) if spellings & content.keys() else ""
         return f"{self.file}: {self.section}{table}{_spell(option)}"
 
     def sets(self, context: Any, option: Any) -> bool:
@@ -61,17 +61,14 @@ class Defaults:
         return option.name in values
 
     def refuses(self, context: Any, option: Any) -> bool:
-        """Return whether the value that the file has for an option is not taken from it."""
+        """Return whether the file may not set an option to its value."""
         command = " ".join(words_of(context))
         return not self.is_trusted and not is_harmless(command, option.name, context.params.get(option.name))
 
 
 def words_of(context: Any) -> list[str]:
-    """Return how a command is typed, below the program's own name."""
-    words = [context.info_name]
-    while context.parent is not None and context.parent.parent is not None:
-        context = context.parent
-        words.insert(0, context.info_name)
+    """Return the words by which a command is typed after the program's own name."""
+    words: list[str] = context.command_path.removeprefix(context.find_root().command_path).split()
     return words
 
 

@@ -180,9 +180,7 @@ MODEL_OPTIONS: Final[dict[str, Option]] = {
 ``lora`` may have several values, which are a sweep.
 """
 
-TableOption = Annotated[
-    Path | None, Option("Also write the table to this file: .csv, .json or .parquet.", name="--out", short="-o")
-]
+TableOption = Annotated[Path | None, Option("Also write the table to this file: .csv, .json or .parquet.", short="-o")]
 READER_OPTIONS: Final[dict[str, Option]] = {
     "batch_size": replace(option_of("batch_size"), kind=int),
     "price": Option("Price of one answer, for a reader behind a server.", kind=float),

@@ -181,7 +181,6 @@ def gate(
         Path | None,
         Option(
             "File to write all numbers to: .csv, .parquet, or .json, which includes the rules and runs.",
-            name="--out",
             short="-o",
         ),
     ] = None,

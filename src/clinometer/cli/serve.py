@@ -66,7 +66,6 @@ def serve(
         Path | None,
         Option(
             "Write pictures and reports to a folder of pages that opens from disk or any web host, and exit.",
-            name="--export",
             metavar="DIR",
         ),
     ] = None,
@@ -164,7 +163,6 @@ DatabaseOption = Annotated[
     Option(
         "Database in which clinometer serve keeps ratings: an SQLAlchemy URL such as "
         "postgresql+psycopg://HOST/NAME. [default: ~/.local/share/clinometer/ratings.sqlite]",
-        name="--database",
     ),
 ]
 

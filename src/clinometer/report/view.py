@@ -85,4 +85,4 @@ class PairView(StudyView[AnySuite], ABC):
 
     @abstractmethod
     def labels_of(self, side: str) -> list[str]:
-        """Labels of the two sides of a difference, that of ``side``, the first of them, in front."""
+        """Return the labels of the two sides of a difference, that of ``side`` first."""

@@ -335,7 +335,7 @@ def _durable(connection: Any, record: Any) -> None:
 
 
 def _begin(connection: Any) -> None:
-    """Writers take the lock at the beginning: one that read before it would write could not wait for it."""
+    """Take the lock at the beginning of a transaction that writes: one that read first could not wait for it."""
     reads = connection.get_execution_options().get("clinometer_reads", False)
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 

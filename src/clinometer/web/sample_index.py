@@ -426,7 +426,7 @@ class Samples:
         return int(self._all(f"SELECT COUNT(*) {source}", values)[0][0])
 
     def page(self, choice: SampleChoice, offset: int, most: int, total: int) -> list[IndexedSample]:
-        """Samples that fit, in order: owner by owner, and within each as the choice says.
+        """Return samples that fit, in order: owner by owner, and within each as the choice says.
 
         ``total`` : how many fit. What lies nearer to the end is counted from there, as rows are skipped one by one.
         """
@@ -449,7 +449,7 @@ class Samples:
         return self._samples([rows[0][0]], eye)[0] if rows else None
 
     def of_noise(self, noises: Iterable[Noise], eye: int | None) -> dict[Noise, IndexedSample]:
-        """Samples that began from some noises, by noise; of several from one noise the first."""
+        """Return the samples that began from some noises, by noise; of several from one noise, the first."""
         query = (
             "SELECT s.position FROM prompts p JOIN samples s ON s.prompt = p.prompt "
             "WHERE p.text = ? AND s.seed = ? AND s.strength = ? ORDER BY s.position LIMIT 1"

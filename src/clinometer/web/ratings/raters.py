@@ -182,7 +182,7 @@ def consent_page(request: Request, token: Token) -> Response:
 
 @router.post("/join/{token}")
 def consent(request: Request, token: Token) -> Response:
-    """Consent: from here on there is a rater, with an order of items."""
+    """Create a rater, who consented, with an order of items."""
     with writing(_room(request).engine) as session:
         invitation = _require_known(invitation_of(session, token))
         refusal = refusal_of(session, invitation)

@@ -155,7 +155,7 @@ class Vote:
 
     @classmethod
     def of(cls, counts: Counter[str], *, is_simulated: bool) -> Vote:
-        """From how often each answer was given."""
+        """Make a vote from how often each answer was given."""
         ranked = tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
         tied = len(ranked) > 1 and ranked[0][1] == ranked[1][1]
         return cls("" if tied else ranked[0][0], ranked, is_simulated)

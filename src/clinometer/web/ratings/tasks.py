@@ -300,7 +300,7 @@ HELD: Final = timedelta(hours=2)
 
 
 def new_token() -> str:
-    """192 random bits, as an address can hold them."""
+    """Return 192 random bits in letters that an address can contain."""
     return secrets.token_urlsafe(BYTES)
 
 
