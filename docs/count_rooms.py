@@ -118,8 +118,8 @@ def table(rooms: dict[str, Size], before: dict[str, Size] | None = None) -> str:
     return "\n".join([lines[0], "|---|" + "---:|" * (len(COLUMNS) - 1), *lines[1:]])
 
 
-def trace_audit() -> tuple[int, int]:
-    """Count the modules and the functions of the package that an audit of the reference model runs through."""
+def trace_audit() -> tuple[int, int, int]:
+    """Count the modules, templates and functions of the package that an audit of the reference model runs through."""
     functions = set[tuple[str, int]]()
     inside = str(PACKAGE)
 
@@ -136,7 +136,9 @@ def trace_audit() -> tuple[int, int]:
         cm.audit(out=f"{folder}/run", images=2, steps=1)
         sys.setprofile(None)
         threading.setprofile(None)
-    return len({file for file, _ in functions}), len(functions)
+    files = {file for file, _ in functions}
+    modules = sum(file.endswith(".py") for file in files)
+    return modules, len(files) - modules, len(functions)
 
 
 def main() -> None:
@@ -147,8 +149,10 @@ def main() -> None:
     asked = parser.parse_args()
     print(table(measure_rooms(), asked.before and measure_rooms(asked.before)))  # noqa: T201
     if asked.audit:
-        modules, functions = trace_audit()
-        print(f"\nA default audit runs through {modules} modules and {functions:,} functions.")  # noqa: T201
+        modules, templates, functions = trace_audit()
+        print(  # noqa: T201
+            f"\nA default audit runs through {modules} modules, {templates} templates and {functions:,} functions."
+        )
 
 
 if __name__ == "__main__":

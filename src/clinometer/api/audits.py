@@ -83,7 +83,6 @@ def audit(
         Each says what was found, what was expected, and the way out. What was finished stays in ``out``.
     """
     from clinometer.api.run import Run
-    from clinometer.gates.journal import audit_registered
     from clinometer.pipeline.audits import Workers
     from clinometer.pipeline.audits import audit as run_audit
     from clinometer.pipeline.recipes import Models
@@ -92,6 +91,8 @@ def audit(
     request = ask(model=model, suite=suite, out=out, **options)
     workers, progress = Workers(request.engine, request.workers), listening(request.progress)
     if request.registration is not None:
+        from clinometer.gates.journal import audit_registered
+
         return Run(audit_registered(request, lambda merged: run_audit(merged, Models(), workers, progress)))
     return Run(run_audit(request, Models(), workers, progress))
 

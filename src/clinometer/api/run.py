@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clinometer.exports.paper import Figures, metric_latex
 from clinometer.pipeline.results import run_repr_html
 from clinometer.runs.run import Run as StoredRun
 from clinometer.studies import study_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from clinometer.exports.paper import Figures
 
 
 _NAMES = ("metric", "component", "concept", "category", "group", "setting", "encoder")
@@ -54,6 +55,8 @@ class Run(StoredRun):
     @property
     def figures(self) -> Figures:
         """The figures of the report, as matplotlib's: ``run.figures.leaning()``; ``dir(run.figures)`` names all."""
+        from clinometer.exports.paper import Figures  # an audit draws none
+
         return Figures(self)
 
     def to_latex(self, metric: str) -> str:
@@ -64,4 +67,6 @@ class Run(StoredRun):
         InvalidInputError, RunError
             The run has no such metric; it is not scored.
         """
+        from clinometer.exports.paper import metric_latex
+
         return metric_latex(self.scores, metric)

@@ -37,6 +37,8 @@ def rows_of_readers(run: Run) -> tuple[pd.DataFrame, list[Score]]:
     readers = run.readers.cards
     decider = str(run.record.get("options", {}).get("verdict_reader") or "")
     require_reader(run, decider)
+    if not readers and run.suite.reference is None:
+        return scores_table([]), []
     tables = {reader: run.readings(reader) for reader in readers}
     vectors = vectors_of_some(run, tables.values())
     answered = [each for reader, table in tables.items() for each in answered_questions(run, reader, table, vectors)]
