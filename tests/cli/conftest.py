@@ -23,13 +23,13 @@ def cli(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("tempfile.tempdir", None)
 
     def give(*words):
-        """The status and what stderr says; what is printed is left in ``give.printed``."""
+        """The status and what stderr says; left in ``give.printed`` is what is printed, and in ``give.error`` why."""
         monkeypatch.setattr(sys, "argv", ["clinometer", *map(str, words)])
-        status = 0
+        status, give.error = 0, None
         try:
             main()
         except SystemExit as end:
-            status = end.code or 0
+            status, give.error = end.code or 0, end.__context__
         said = capsys.readouterr()
         give.printed = said.out
         return status, said.err

@@ -75,22 +75,22 @@ def test_scipy_is_imported_by_what_needs_it():
 
 
 MISTAKES = [
-    (["audit", "--suite", "mcsa"], "no suite named 'mcsa'"),
-    (["audit", "--model", "no-such-model"], "no-such-model"),
-    (["audit", "--encoder", "no-such-encoder"], "no-such-encoder"),
-    (["score", "nowhere"], "nowhere: not a run directory"),
-    (["report", "nowhere"], "nowhere: not a run directory"),
-    (["suites", "nowhere"], "no suite named 'nowhere'"),
-    (["models", "nowhere"], "no generator 'nowhere'"),
-    (["import", "nowhere", "-e", "reference"], "nowhere"),
+    (["audit", "--suite", "mcsa"], Code.UNKNOWN_NAME, "'mcsa'"),
+    (["audit", "--model", "no-such-model"], Code.NOT_FOUND, "no-such-model"),
+    (["audit", "--encoder", "no-such-encoder"], Code.NOT_FOUND, "no-such-encoder"),
+    (["score", "nowhere"], Code.NOT_FOUND, "nowhere: "),
+    (["report", "nowhere"], Code.NOT_FOUND, "nowhere: "),
+    (["suites", "nowhere"], Code.UNKNOWN_NAME, "'nowhere'"),
+    (["models", "nowhere"], Code.NOT_FOUND, "'nowhere'"),
+    (["import", "nowhere", "-e", "reference"], Code.NOT_FOUND, "nowhere"),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "expected"), MISTAKES)
-def test_a_mistake_ends_with_two_lines_at_most_and_no_traceback(cli, tmp_path, arguments, expected):
+@pytest.mark.parametrize(("arguments", "code", "name"), MISTAKES)
+def test_a_mistake_ends_with_two_lines_at_most_and_no_traceback(cli, tmp_path, arguments, code, name):
     status, said = cli(*arguments)
-    assert status == 2
-    assert expected in said
+    assert (status, cli.error.code) == (2, code)
+    assert name in said
     assert "Traceback" not in said
     assert len(said.strip().splitlines()) <= 2
     assert os.listdir(tmp_path) == []  # a mistake leaves nothing behind
@@ -114,7 +114,7 @@ def test_ctrl_c_ends_in_a_line(cli, monkeypatch, arguments, function, said):
 def test_a_broken_suite_names_file_and_field(cli, tmp_path):
     (tmp_path / "mine.yaml").write_text("name: x\ntitle: y\ncolour: red\n")
     status, said = cli("audit", "--suite", "mine.yaml")
-    assert status == 2
+    assert (status, cli.error.code) == (2, Code.UNKNOWN_NAME)
     assert "mine.yaml: " in said
 
 
@@ -212,8 +212,8 @@ def test_a_directory_that_is_named_like_an_option_is_a_directory(cli, tmp_path):
     (tmp_path / "seed").mkdir()
     (tmp_path / "seed/mine.txt").write_text("mine")
     status, said = cli("audit", "--out", "seed")
-    assert status == 2
-    assert said.strip().endswith("seed: not empty and not a run directory: it has no run.json; give another --out")
+    assert (status, cli.error.code) == (2, Code.MISMATCH)
+    assert "seed: " in said
     assert "--seed" not in said
 
 
@@ -257,9 +257,9 @@ def test_the_reference_model_is_audited_in_one_command(cli, tmp_path):
     assert status == 0, said
     assert (tmp_path / "runs/reference-reference/report.html").exists()
     status, said = cli("audit", "--images", "1", "--steps", "2", "--concepts", "1", "--resamples", "999")
-    assert status == 2
+    assert (status, cli.error.code) == (2, Code.MISMATCH)
     assert "steps 1 → 2" in said
-    assert "give another --out" in said
+    assert "--out" in said
 
 
 @pytest.mark.slow
@@ -284,8 +284,8 @@ def test_finished_images_are_imported(cli, tmp_path):
     }
     (folder / "manifest.csv").write_text("\n".join([*lines, "4.png,astronaut,,"]))
     status, said = cli("import", "made", "--suite", "mcas", "-e", "reference", "--out", "other")
-    assert status == 2
-    assert "manifest.csv, line 6, concept: 'astronaut' is not in suite mcas" in said
+    assert (status, cli.error.code) == (2, Code.UNKNOWN_NAME)
+    assert "manifest.csv, line 6, concept: 'astronaut'" in said
 
 
 def test_a_trace_merges_a_lora_as_its_run_did(monkeypatch, tmp_path):

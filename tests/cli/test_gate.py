@@ -252,7 +252,7 @@ def test_no_gate_opens_on_a_run_without_checks(cli, copy, take_out, tmp_path):
     take_out(copy)
     rule, out = ("--metric", "mcas", "--within", 9), tmp_path / "gate.json"
     status, errors = cli("gate", copy, *rule, "--out", out)
-    assert status == 2
+    assert (status, cli.error.code) == (2, Code.CORRUPT)
     assert f"{copy}: unchecked: " in errors
     assert "--unchecked" in errors
     assert not out.exists()
@@ -269,7 +269,7 @@ def test_no_gate_opens_on_a_baseline_without_checks(cli, run, other, tmp_path):
     policy = tmp_path / "gate.yaml"
     policy.write_text("rules:\n- {difference: mcas, within: 9}\n")
     status, errors = cli("gate", run, "--policy", policy, "--baseline", tmp_path / "baseline")
-    assert status == 2
+    assert (status, cli.error.code) == (2, Code.CORRUPT)
     assert f"{tmp_path / 'baseline'}: unchecked" in errors
 
 
@@ -318,23 +318,23 @@ def test_the_status_survives_whoever_stops_reading(run, copy, words, expected):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "code", "message"),
     [
-        ([], "gate: no limit is given; give --policy FILE, or --metric mcas --component image_part --within 0.25"),
-        (["--metric", "mcas"], "gate: rules.0: it has no limit"),
-        (["--metric", "mcsa", "--within", 1], "did you mean mcas"),
-        (["--policy", "nowhere.yaml"], "nowhere.yaml: no such file"),
-        (["--policy", "nowhere.yaml", "--at-most", 1], "--at-most: a policy is given, too"),
-        (["--metric", "mcas", "--within", 1, "--out", "gate.txt"], "--out gate.txt: expected a file of .csv"),
-        (["--metric", "mcas", "--within", 1, "--baseline", "nowhere"], "nowhere: not a run directory"),
-        (["--metric", "mcas", "--within", 1, "--last", 20], "--last: there is no --history"),
-        (["--history", "nowhere"], "--history: nowhere: found no other run there"),
-        (["--history", "nowhere", "--last", 3], "--last: found 3, expected 15 or more"),
+        ([], Code.MISSING, "--policy FILE, or --metric mcas --component image_part --within 0.25"),
+        (["--metric", "mcas"], Code.MISSING, "gate: rules.0: "),
+        (["--metric", "mcsa", "--within", 1], Code.UNKNOWN_NAME, "mean mcas"),
+        (["--policy", "nowhere.yaml"], Code.NOT_FOUND, "nowhere.yaml: "),
+        (["--policy", "nowhere.yaml", "--at-most", 1], Code.CONFLICT, "--at-most: "),
+        (["--metric", "mcas", "--within", 1, "--out", "gate.txt"], Code.UNSUPPORTED, "--out gate.txt: "),
+        (["--metric", "mcas", "--within", 1, "--baseline", "nowhere"], Code.NOT_FOUND, "nowhere: "),
+        (["--metric", "mcas", "--within", 1, "--last", 20], Code.MISSING, "--history"),
+        (["--history", "nowhere"], Code.TOO_FEW, "--history: nowhere: "),
+        (["--history", "nowhere", "--last", 3], Code.OUT_OF_RANGE, "--last: found 3, "),
     ],
 )
-def test_a_mistake_has_status_2_and_one_line(cli, run, words, message):
+def test_a_mistake_has_status_2_and_one_line(cli, run, words, code, message):
     status, errors = cli("gate", run, *words)
-    assert status == 2
+    assert (status, cli.error.code) == (2, code)
     assert message in errors
     assert errors.count("\n") == 1
 
@@ -344,8 +344,8 @@ def test_a_table_does_not_overwrite_what_is_judged(cli, run, inside):
     place = Path(run)
     before = (place / "run.json").read_bytes()
     status, errors = cli("gate", run, "--metric", "mcas", "--within", 9, "--out", place / inside)
-    assert status == 2
-    assert "it would overwrite, or lie in" in errors
+    assert (status, cli.error.code) == (2, Code.CONFLICT)
+    assert str(place / inside) in errors
     assert (place / "run.json").read_bytes() == before
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from clinometer import api
-from clinometer.errors import SweepError
+from clinometer.errors import Code, SweepError
 
 
 @pytest.fixture
@@ -67,21 +67,21 @@ def test_without_options_an_audit_is_of_the_reference_model(cli, asked):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "code", "said"),
     [
-        (["audit", "--seed", "0,x"], "--seed: found 'x', expected whole numbers, separated by commas"),
-        (["audit", "--guidance", "1,,3"], "--guidance: found '', expected numbers, separated by commas"),
-        (["audit", "--steps", "2.5"], "--steps: found '2.5', expected whole numbers"),
-        (["audit", "--images", "3", "--images", "5"], "--images: found 2 values, and it takes one; give it once"),
-        (["score", "RUN", "--device", "cpu", "--device", "cuda"], "--device: found 2 values, and it takes one"),
-        (["sweep", "missing.yaml"], "missing.yaml: no such file; give a YAML file with axes"),
-        (["audit", "--seed", "0,0"], "axes.seed: 0 comes twice"),
-        (["audit", "--guidance", "-1,3"], "axes.guidance.0: .*found -1"),
+        (["audit", "--seed", "0,x"], Code.MALFORMED, "--seed: found 'x'"),
+        (["audit", "--guidance", "1,,3"], Code.MALFORMED, "--guidance: found ''"),
+        (["audit", "--steps", "2.5"], Code.MALFORMED, r"--steps: found '2\.5'"),
+        (["audit", "--images", "3", "--images", "5"], Code.DUPLICATE, "--images: found 2 "),
+        (["score", "RUN", "--device", "cpu", "--device", "cuda"], Code.DUPLICATE, "--device: found 2 "),
+        (["sweep", "missing.yaml"], Code.NOT_FOUND, r"missing\.yaml: "),
+        (["audit", "--seed", "0,0"], Code.DUPLICATE, r"axes\.seed: 0 "),
+        (["audit", "--guidance", "-1,3"], Code.OUT_OF_RANGE, r"axes\.guidance\.0: .*found -1"),
     ],
 )
-def test_what_cannot_be_read_is_said_in_a_line(cli, words, said):
+def test_what_cannot_be_read_is_said_in_a_line(cli, words, code, said):
     status, found = cli(*words)
-    assert status == 2
+    assert (status, cli.error.code) == (2, code)
     assert re.search(said, found)
     assert "Traceback" not in found
     assert sys.argv[0] == "clinometer"

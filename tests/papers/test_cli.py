@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from clinometer.errors import Code
 from tests.cli.conftest import cli
 from tests.papers.toy_papers import SD2, Artist
 from tests.toys import Eye
@@ -41,21 +42,21 @@ def test_the_command_names_the_page(cli, toys, tmp_path):
     assert "out/paper.html" in cli.printed
     assert (tmp_path / "out/paper.html").exists()
     status, said = cli(*words, "--seed", "1")
-    assert status == 2
-    assert said.startswith("clinometer: --seed: found 1, and")
+    assert (status, cli.error.code) == (2, Code.MISMATCH)
+    assert said.startswith("clinometer: --seed: found 1, ")
     assert len(said.splitlines()) <= 2
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "code", "said"),
     [
-        (("reproduce", "mcsa", "--out", "out"), "found 'mcsa'; did you mean mcas"),
-        (("reproduce", "mcas", "-m", "a", "-m", "a", "--out", "out"), "--model: found a twice; leave one out"),
-        (("reproduce", "mcas"), "--out"),
+        (("reproduce", "mcsa", "--out", "out"), Code.UNKNOWN_NAME, "mean mcas"),
+        (("reproduce", "mcas", "-m", "a", "-m", "a", "--out", "out"), Code.DUPLICATE, "--model: found a "),
+        (("reproduce", "mcas"), Code.MISSING, "--out"),
     ],
 )
-def test_mistakes_are_told(cli, words, said):
+def test_mistakes_are_told(cli, words, code, said):
     status, told = cli(*words)
-    assert status == 2
+    assert (status, cli.error.code) == (2, code)
     assert said in told
     assert "Traceback" not in told

@@ -157,7 +157,7 @@ def test_actors_share_gpus_as_far_as_their_memory_has_room(tmp_path, monkeypatch
     (tmp_path / "told").mkdir()
     ray.init(num_cpus=4, num_gpus=2, log_to_driver=False, include_dashboard=False, object_store_memory=STORE)
     try:
-        with pytest.raises(EngineError, match=r"10\.0 GiB of a GPU .*room for 4 workers, not 5; give --workers 4"):
+        with raises(EngineError, code=Code.FAILED, field="engine", match=r"10\.0 GiB .* 4 .*not 5; .*--workers 4"):
             RayEngine("", 5, 8 * 2**30)
         engine = RayEngine("", 4, 8 * 2**30)
         work = SeenGpus(tmp_path / "told", 4)

@@ -182,29 +182,39 @@ def test_a_table_that_cannot_be_used_is_refused_and_leaves_nothing(run, tmp_path
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "code"),
     [
-        "", "{", '{"a": 1}', '[{"a": 1}]', '[{"data": {"x": 1}}]', "[" * 100_000,
-        '[{"data": {"id": "x"}, "annotations": 3}]', '[{"data": {"id": "x"}, "annotations": [3]}]',
-        '[{"data": {"id": "x"}, "annotations": [{"completed_by": 1, "result": {"a": 1}}]}]',
-        '[{"data": {"id": "x"}, "annotations": [{"completed_by": 1, "result": [{"value": [1]}]}]}]',
-        '[{"data": {"id": "x"}, "annotations": [{"completed_by": 1, "result": [{"value": {"choices": {"a": 1}}}]}]}]',
-        '[{"data": {"id": "' + "x" * 5000 + '"}, "annotations": [{"completed_by": 1, "result": [{"value": '
-        '{"choices": ["a"]}}]}]}]',
+        ("", Code.MALFORMED), ("{", Code.MALFORMED), ("[" * 100_000, Code.MALFORMED), ('{"a": 1}', Code.WRONG_TYPE),
+        ('[{"a": 1}]', Code.MISSING), ('[{"data": {"x": 1}}]', Code.MISSING),
+        ('[{"data": {"id": "x"}, "annotations": 3}]', Code.WRONG_TYPE),
+        ('[{"data": {"id": "x"}, "annotations": [3]}]', Code.WRONG_TYPE),
+        ('[{"data": {"id": "x"}, "annotations": [{"completed_by": 1, "result": {"a": 1}}]}]', Code.WRONG_TYPE),
+        ('[{"data": {"id": "x"}, "annotations": [{"completed_by": 1, "result": [{"value": [1]}]}]}]', Code.TOO_FEW),
+        ('[{"data": {"id": "x"}, "annotations": [{"completed_by": 1, "result": [{"value": {"choices": {"a": 1}}}]}]}]',
+         Code.TOO_FEW),
+        ('[{"data": {"id": "' + "x" * 5000 + '"}, "annotations": [{"completed_by": 1, "result": [{"value": '
+         '{"choices": ["a"]}}]}]}]', Code.TOO_MANY),
     ],
 )  # fmt: skip
-def test_what_is_no_export_is_refused(run, tmp_path, content):
+def test_what_is_no_export_is_refused(run, tmp_path, content, code):
     file = tmp_path / "s.json"
     file.write_text(content)
-    with pytest.raises(RatingsError, match=r"s\.json"):
+    with raises(RatingsError, code=code, match=r"s\.json"):
         import_ratings(run, rated_of(run), file)
 
 
-@pytest.mark.parametrize("content", [b"item,rater,answer\n" + b"x" * 200_000, b"\xff\xfe\0", b"item,rater\0,answer\nx"])
-def test_what_is_no_table_is_refused(run, tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"item,rater,answer\n" + b"x" * 200_000, Code.MALFORMED),
+        (b"\xff\xfe\0", Code.UNREADABLE),
+        (b"item,rater\0,answer\nx", Code.MISSING),
+    ],
+)
+def test_what_is_no_table_is_refused(run, tmp_path, content, code):
     file = tmp_path / "r.csv"
     file.write_bytes(content)
-    with pytest.raises(RatingsError, match=r"r\.csv"):
+    with raises(RatingsError, code=code, match=r"r\.csv"):
         import_ratings(run, rated_of(run), file)
 
 

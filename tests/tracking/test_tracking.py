@@ -97,7 +97,7 @@ def test_an_unknown_tracker_and_a_missing_client_are_refused_with_the_way_out(mo
 
 def test_a_command_refuses_an_unknown_tracker_before_anything_is_drawn(cli, tmp_path):
     status, said = cli("audit", "--out", str(tmp_path / "run"), "--log-to", "nowhere")
-    assert status == 2
+    assert (status, cli.error.code) == (2, Code.UNKNOWN_NAME)
     assert "--log-to: found 'nowhere'" in said
     assert not (tmp_path / "run").exists()
 
