@@ -162,17 +162,17 @@ class Mitigation(BaseModel):
             return prompt
         if self.acts_on == "prompt":
             subject = SUBJECT.match(prompt)
-            told = f"{subject['article']} {subject['noun']}" if subject else prompt
-            return re.sub(r"\{(prompt|subject)\}", lambda m: prompt if m[1] == "prompt" else told, self.template)
+            named = f"{subject['article']} {subject['noun']}" if subject else prompt
+            return re.sub(r"\{(prompt|subject)\}", lambda m: prompt if m[1] == "prompt" else named, self.template)
         return with_group(prompt, self.groups[self.group_of(seed, prompt)])
 
 
 def _require_sum_of_1(target: Mapping[str, float]) -> None:
     total = sum(target.values())
     if not all(0 <= share <= 1 for share in target.values()) or not abs(total - 1) <= 1e-6:
-        told = ", ".join(f"{name} {share:g}" for name, share in target.items())
+        shares = ", ".join(f"{name} {share:g}" for name, share in target.items())
         raise InvalidInputError.out_of_range(
-            f"found {told}, which sum to {total:g}; expected shares from 0 to 1 that sum to 1"
+            f"found {shares}, which sum to {total:g}; expected shares from 0 to 1 that sum to 1"
         )
 
 
@@ -283,15 +283,15 @@ class Reworded:
 
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
         """Yield one result for each request, in their order; each says what was asked for in place of its prompt."""
-        asked: dict[str, GenerationRequest] = {}
+        requests_by_id: dict[str, GenerationRequest] = {}
 
         def worded() -> Iterator[GenerationRequest]:
             for request in requests:
-                asked[request.id] = request
+                requests_by_id[request.id] = request
                 yield self._reword(request)
 
         for result in self._generator.generate(worded()):
-            request = asked.pop(result.id, None)
+            request = requests_by_id.pop(result.id, None)
             yield result if request is None else self._mitigation.told(result, request)
 
     def editor(self) -> Any:
@@ -309,5 +309,5 @@ class Reworded:
         """Pass on the generator's other methods, except those that would bypass the mitigation."""
         if name.startswith("_") or name in ("edit", "prior", "with_settings"):
             raise AttributeError(name)
-        own = getattr(self._generator, name)
-        return (lambda request: own(self._reword(request))) if name == "shown_requests" else own
+        attribute = getattr(self._generator, name)
+        return (lambda request: attribute(self._reword(request))) if name == "shown_requests" else attribute

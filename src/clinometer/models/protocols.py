@@ -177,7 +177,23 @@ class Editor(Protocol):
         ...
 
 
-class Encoder(Protocol):
+class SeesImages(Protocol):
+    """Embeds images."""
+
+    def encode_images(self, images: Sequence[Image]) -> np.ndarray:
+        """Embed images: (n, d) float32, not normalised."""
+        ...
+
+
+class ReadsTexts(Protocol):
+    """Embeds texts."""
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Embed texts: (n, d) float32, not normalised."""
+        ...
+
+
+class Encoder(SeesImages, ReadsTexts, Protocol):
     """Embeds images and texts in one space.
 
     One that reads no text leaves ``encode_texts`` out: what needs texts is then undefined, with that reason. One that
@@ -188,14 +204,6 @@ class Encoder(Protocol):
     """
 
     card: Card
-
-    def encode_images(self, images: Sequence[Image]) -> np.ndarray:
-        """Embed images: (n, d) float32, not normalised."""
-        ...
-
-    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """Embed texts: (n, d) float32, not normalised."""
-        ...
 
 
 class Denoiser(Protocol):
@@ -406,22 +414,6 @@ def weights_of(models: Iterable[object]) -> int:
 
 
 # --- encoders ------------------------------------------------------------------------------------------------------
-
-
-class SeesImages(Protocol):
-    """Embeds images."""
-
-    def encode_images(self, images: Sequence[Image]) -> np.ndarray:
-        """Embed images: (n, d) float32, not normalised."""
-        ...
-
-
-class ReadsTexts(Protocol):
-    """Embeds texts."""
-
-    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """Embed texts: (n, d) float32, not normalised."""
-        ...
 
 
 class LooksUpTexts(Protocol):

@@ -29,15 +29,17 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, distributions, entry_points
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from clinometer._messages import did_you_mean, nearest
 from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
 from clinometer.models import reference
 from clinometer.models.mitigation import Reworded, read_mitigation
 from clinometer.models.protocols import Card, Encoder, Generator
-from clinometer.models.readers import Reader
 from clinometer.models.weights import describe, is_single_file, user_path
+
+if TYPE_CHECKING:  # readers import this module, to load the encoders that some of them read by
+    from clinometer.models.readers import Reader
 
 GENERATORS = "clinometer.generators"
 ENCODERS = "clinometer.encoders"
@@ -188,7 +190,7 @@ def load_reader(spec: str, **options: Any) -> Reader:
     ModelError
         It is there and cannot be loaded, or it does not take one of the options.
     """
-    return cast(Reader, _build(*_reader_adapter(spec), options))
+    return cast("Reader", _build(*_reader_adapter(spec), options))
 
 
 def _reader_adapter(spec: str) -> tuple[EntryPoint, str]:
@@ -335,8 +337,8 @@ def _files_of_plug_in(point: EntryPoint, source: str) -> list[Path] | None:
     module = importlib.util.find_spec(point.module.partition(".")[0])
     if module is None or module.origin is None or point.dist is None:
         return None
-    own = Path(module.origin)
-    places = [own.parent if own.name == "__init__.py" else own]
+    file = Path(module.origin)
+    places = [file.parent if file.name == "__init__.py" else file]
     return [*places, *([user_path(source).resolve()] if source else [])]
 
 

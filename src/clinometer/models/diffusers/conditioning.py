@@ -270,9 +270,9 @@ def _prior_of(pipeline: Any) -> tuple[Any, PriorCall]:
 
 def _by_its_pipeline(pipeline: Any, arguments: dict[str, Any]) -> torch.Tensor:
     """Return the embeddings of Kandinsky, whose prior is a pipeline inside the pipeline."""
-    own = {name.removeprefix("prior_"): value for name, value in arguments.items() if name.startswith("prior_")}
+    of_prior = {name.removeprefix("prior_"): value for name, value in arguments.items() if name.startswith("prior_")}
     carried = {name: arguments[name] for name in ("prompt", "negative_prompt", "generator") if name in arguments}
-    embeddings: torch.Tensor = pipeline.prior_pipe(**own, **carried, output_type="pt").image_embeds
+    embeddings: torch.Tensor = pipeline.prior_pipe(**of_prior, **carried, output_type="pt").image_embeds
     return embeddings
 
 

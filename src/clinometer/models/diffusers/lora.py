@@ -97,12 +97,12 @@ def apply_lora(
         "weights_sha256": hash_files([file], file.parent),
         "scale": scale,
     }
-    told = f"{placed} of {weights} weights"
+    found_place = f"{placed} of {weights} weights"
     if placed < weights:
-        card["placed"] = told
+        card["placed"] = found_place
     if mitigation is not None:
         card["mitigation"] = mitigation.settings | ({} if has_gate else {"gate": "none"})
-    return card, mitigation if has_gate else None, told
+    return card, mitigation if has_gate else None, found_place
 
 
 def _lay_beside(pipeline: Any, spec: str, file: Path, partly: bool) -> tuple[int, int]:
@@ -113,13 +113,13 @@ def _lay_beside(pipeline: Any, spec: str, file: Path, partly: bool) -> tuple[int
     ModelError
         Too few of them did, or the file holds what no LoRA needs.
     """
-    given = _checked(pipeline, file)
-    pipeline.load_lora_weights(**given, adapter_name="lora")
+    weights_of_file = _checked(pipeline, file)
+    pipeline.load_lora_weights(**weights_of_file, adapter_name="lora")
     if not pipeline.get_list_adapters():
         raise ModelError.mismatch(
             f"none of the weights of {spec} belong to this model; name one made for it", field="lora"
         )
-    placed, weights = placed_weights(pipeline, file.name, given)
+    placed, weights = placed_weights(pipeline, file.name, weights_of_file)
     if placed < LEAST_PLACED * weights and not partly:
         raise ModelError.mismatch(
             f"{placed} of the {weights} weights of {spec} find a place in this model; name one made for it, or give "
@@ -158,8 +158,8 @@ def _checked(pipeline: Any, file: Path) -> dict[str, Any]:
         has_alphas = hasattr(pipeline, "unet") and any(name.endswith(".alpha") for name in names)
         if of_peft or has_alphas:
             weights = {name: opened.get_tensor(name) for name in names}
-            own = _from_peft(pipeline, file, weights) if of_peft else _with_strengths(weights)
-            return {"pretrained_model_name_or_path_or_dict": own}
+            renamed = _from_peft(pipeline, file, weights) if of_peft else _with_strengths(weights)
+            return {"pretrained_model_name_or_path_or_dict": renamed}
     return {
         "pretrained_model_name_or_path_or_dict": file.parent, "weight_name": file.name, "local_files_only": True,
     }  # fmt: skip
@@ -251,15 +251,15 @@ def placed_weights(pipeline: Any, name: str, weights_of_file: Mapping[str, Any])
             f"{name} holds numbers that are not finite; train or download it again", field="lora"
         )
     weights = [value for value in every if value.ndim > 1]
-    held = [
+    in_layers = [
         value.detach()
         for part in pipeline.components.values()
         if isinstance(part, torch.nn.Module)
         for name, value in part.named_parameters()
         if ".lora_" in name and value.ndim > 1
     ]
-    kinds = {value.dtype for value in held}
-    there = {_content(value) for value in held}
+    kinds = {value.dtype for value in in_layers}
+    there = {_content(value) for value in in_layers}
     placed = sum(any(_content(value.to(kind)) in there for kind in kinds) for value in weights)
     return placed, len(weights)
 

@@ -89,8 +89,8 @@ class Mitigator:
         """
         mitigation, file = read_mitigation(place)
         if mitigation.acts_on == "weights":
-            asked = "it is given as that already; leave this out" if lora else f"give --lora {file.parent}"
-            raise ModelError.conflict(f"{file.parent} is a LoRA: {asked}", field="mitigation")
+            way_out = "it is given as that already; leave this out" if lora else f"give --lora {file.parent}"
+            raise ModelError.conflict(f"{file.parent} is a LoRA: {way_out}", field="mitigation")
         made_for = mitigation.made_for
         if mitigation.acts_on not in IN_WORDS and made_for.get("weights_sha256") != weights_sha256:
             raise ModelError.mismatch(

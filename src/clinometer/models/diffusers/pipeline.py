@@ -296,9 +296,9 @@ def _as_made_for(options: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that the reference model was made for, where nothing else is asked or preferred."""
     made_for = reference.card()["defaults"]
     wished = {key for key in ("steps", "guidance_scale") if key in (options.get("prefer") or {})}
-    own = {"steps": made_for["steps"], "guidance_scale": made_for["guidance"]}
+    defaults = {"steps": made_for["steps"], "guidance_scale": made_for["guidance"]}
     settings = {key: value for key, value in options.items() if value is not None}
-    return {key: value for key, value in own.items() if key not in wished} | settings
+    return {key: value for key, value in defaults.items() if key not in wished} | settings
 
 
 def _require_absent(options: dict[str, Any], reason: str) -> None:

@@ -128,16 +128,18 @@ def prediction_of(file: Path, tensors: Collection[str], pipeline: Any, config: S
 
     with safe_open(file, framework="pt") as opened:
         named = str((opened.metadata() or {}).get("modelspec.prediction_type", "")).lower()
-    told = "v_prediction" if "v_pred" in tensors else _PREDICTIONS.get(named)
+    stated = "v_prediction" if "v_pred" in tensors else _PREDICTIONS.get(named)
     taken = getattr(pipeline, "scheduler", None) and pipeline.scheduler.config.get("prediction_type")
     if not taken:
         return ""
-    if told not in (None, taken):
+    if stated not in (None, taken):
         raise ModelError.mismatch(
-            f"{file.name}: it says that it predicts {told}, and the configuration {config.name} says {taken}; give "
-            "--model-config with a pipeline of its kind"
+            f"{file.name}: it says that it predicts {stated}, and the configuration {config.name} says {taken}; "
+            "give --model-config with a pipeline of its kind"
         )
-    return f"{taken}, as the file says" if told else f"unknown; {taken} by the configuration, and the file does not say"
+    return (
+        f"{taken}, as the file says" if stated else f"unknown; {taken} by the configuration, and the file does not say"
+    )
 
 
 def open_single_file(

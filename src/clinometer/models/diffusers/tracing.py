@@ -221,8 +221,8 @@ def _matches_flow(scheduler: Any) -> bool:
 
 def _iterations(scheduler: Any, name: str, call: dict[str, Any], parameters: Mapping[str, Any]) -> int:
     """Count the steps of a scheduler: those asked for, or more where it looks at some timesteps twice (Heun, PNDM)."""
-    own = name.removesuffix("scheduler") + "num_inference_steps"
-    keys = [key for key in (own, "decoder_num_inference_steps") if key in parameters]
+    argument = name.removesuffix("scheduler") + "num_inference_steps"
+    keys = [key for key in (argument, "decoder_num_inference_steps") if key in parameters]
     if not keys:
         raise ModelError.unsupported(
             f"its {type(scheduler).__name__} does not say how many steps it takes; it cannot be traced"
@@ -361,11 +361,11 @@ def _tiny_decoder(spec: str, pipeline: Any) -> Any:
             "save_pretrained writes it",
             field="trace_decoder",
         ) from error
-    own = None if vae is None else vae.config.get("latent_channels")
-    if own != decoder.config.latent_channels:
+    channels = None if vae is None else vae.config.get("latent_channels")
+    if channels != decoder.config.latent_channels:
         raise ModelError.mismatch(
             f"{spec} decodes {decoder.config.latent_channels} channels, and this {type(pipeline).__name__} has "
-            f"{own or 'no latents'}; name one made for it",
+            f"{channels or 'no latents'}; name one made for it",
             field="trace_decoder",
         )
     return decoder.to(pipeline._execution_device).eval()

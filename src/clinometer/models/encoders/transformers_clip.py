@@ -342,10 +342,10 @@ def _poolings(model: Any, output: Any) -> list[str]:
         pooled = None
     names = (name.split(".") for name, _ in model.named_parameters())
     has_class_token = any(name[-1] in CLASS_TOKENS and "head" not in name for name in names)
-    own = [] if pooled is None else ["pooled"]
+    others = [] if pooled is None else ["pooled"]
     if has_class_token or (pooled is not None and torch.equal(pooled, output.last_hidden_state[:, 0])):
-        return ["cls", "mean", *own]
-    return [*own, "mean"]
+        return ["cls", "mean", *others]
+    return [*others, "mean"]
 
 
 PREPROCESSING: Final = ("preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")

@@ -514,8 +514,8 @@ def read_portraits(
         raise ImportManifestError.not_found(f"{directory}: no such folder; give the folder that holds the portraits")
     rows = []
     for row in read_manifest(folder) if has_manifest(folder) else _named_portraits(folder, codes, expression):
-        asked = (prompts or {}).get(str(row.prompt)) if row.concept is None and row.group is None else None
-        rows.append(row if asked is None else replace(row, group=asked, role="attribute"))
+        by_prompt = (prompts or {}).get(str(row.prompt)) if row.concept is None and row.group is None else None
+        rows.append(row if by_prompt is None else replace(row, group=by_prompt, role="attribute"))
     groups = {row.group for row in rows}
     for group, group_codes in codes.items():
         if group not in groups:

@@ -217,8 +217,8 @@ def server_of(url: str) -> str:
     """Return a server's address for its card, with port and path but without user, password or key."""
     address = urlsplit(masked_address(url, keys_in_path=True))
     port = f":{address.port}" if address.port else ""
-    own = address.hostname == OPENAI
-    return str(address.hostname) if own else f"{address.hostname}{port}{address.path.rstrip('/')}"
+    is_openai = address.hostname == OPENAI
+    return str(address.hostname) if is_openai else f"{address.hostname}{port}{address.path.rstrip('/')}"
 
 
 REFUSAL_CODES = ("moderationblocked", "safety", "datainspection")

@@ -43,13 +43,13 @@ class ChatImages(OpenAIImages):
         """The settings that a request can have, described by name."""
         sent = self.card.settings
         size, steps, guidance = (sent.get(name) for name in ("size", "num_inference_steps", "guidance_scale"))
-        own = "the server's; {} asks for another, which servers of diffusion models take and others ignore"
+        by_server = "the server's; {} asks for another, which servers of diffusion models take and others ignore"
         return super().takes | {
             "seed": "sent; whether the server keeps to it is its own affair" if self._send_seed else "not sent; "
             "--send-seed sends it, and servers of diffusion models keep to it",
-            "size": f"sent: {size}" if size else own.format("--height with --width"),
-            "steps": f"sent: {steps}" if steps else own.format("--steps"),
-            "guidance": f"sent: {guidance:g}" if guidance is not None else own.format("--guidance"),
+            "size": f"sent: {size}" if size else by_server.format("--height with --width"),
+            "steps": f"sent: {steps}" if steps else by_server.format("--steps"),
+            "guidance": f"sent: {guidance:g}" if guidance is not None else by_server.format("--guidance"),
             "system prompt": "sent" if self._system_prompt else "none; --system-prompt sends one",
         }  # fmt: skip
 
@@ -178,8 +178,8 @@ def load(
     """
     if (height is None) != (width is None):
         raise ModelError.conflict("found one of them, expected both or none", field=("height", "width"))
-    asked = {"num_inference_steps": steps, "guidance_scale": guidance_scale, "height": height, "width": width}
-    arguments = {"modalities": list(MODALITIES)} | {key: value for key, value in asked.items() if value is not None}
+    settings = {"num_inference_steps": steps, "guidance_scale": guidance_scale, "height": height, "width": width}
+    arguments = {"modalities": list(MODALITIES)} | {key: value for key, value in settings.items() if value is not None}
     price = require_terms(
         source, like="chat:google/gemini-2.5-flash-image", price=price, of="one image",
         concurrency=concurrency, retries=retries, timeout=timeout, requests_per_minute=requests_per_minute,
@@ -247,9 +247,9 @@ def _card_and_arguments(
         raise ModelError.wrong_type(f"found {type(further).__name__}, expected a mapping of settings", field="further")
     rewrites = Rewriter(rewriter, rewriter_prompt) if rewriter else None
     body = {"model": source, **arguments, **(further or {})}
-    told = {"size": size, "system_prompt": system_prompt, "rewriter": asdict(rewrites) if rewrites else None}
+    optional = {"size": size, "system_prompt": system_prompt, "rewriter": asdict(rewrites) if rewrites else None}
     settings = body | {"server": server_of(str(client.base_url)), "seed_sent": send_seed}
-    settings |= {key: value for key, value in told.items() if value is not None}
+    settings |= {key: value for key, value in optional.items() if value is not None}
     card = Card("generator", name or source, family, settings=settings, notes={"price_per_image": price})
     return {
         "card": card, "arguments": body, "send_seed": send_seed, "rewriter": rewrites, "system_prompt": system_prompt,

@@ -159,8 +159,8 @@ class OpenAIImages:
             return library.Response(200, json={})
 
         offline = copy(self)
-        own = openai.DefaultHttpxClient(transport=library.MockTransport(keep))
-        offline._client = self._client.with_options(http_client=own, max_retries=0)
+        offline_client = openai.DefaultHttpxClient(transport=library.MockTransport(keep))
+        offline._client = self._client.with_options(http_client=offline_client, max_retries=0)
         if self._rewriter:
             offline._ask_rewriting(self._rewriter, request.prompt)
             request = replace(request, prompt="(the rewritten prompt)")
@@ -327,9 +327,9 @@ class OpenAIImages:
     def _decode(self, request: GenerationRequest, content: bytes, *notes: str) -> GenerationResult:
         """Decode an image; one of another size than asked for is kept and noted. ``notes`` are further notes."""
         decoded = decode_image(content)
-        asked = self.card.settings.get("size")
-        if decoded.image is not None and asked not in (None, "auto", size := "{}x{}".format(*decoded.image.size)):
-            notes = (*notes, f"asked for {asked}, drawn in {size}")
+        requested = self.card.settings.get("size")
+        if decoded.image is not None and requested not in (None, "auto", size := "{}x{}".format(*decoded.image.size)):
+            notes = (*notes, f"asked for {requested}, drawn in {size}")
         return GenerationResult(
             request.id, decoded.status, decoded.image, decoded.reason or "; ".join(filter(None, notes)) or None
         )
@@ -454,7 +454,7 @@ def _results(done: Iterable[Future[GenerationResult | None]]) -> Iterator[Genera
 def _show(request: Any) -> str:
     """Write a request as it would be sent, without keys and without the letters of pictures."""
     secret = ("authorization", "key", "token")
-    told = [
+    headers = [
         f"{name}: {HIDDEN if any(word in name.lower() for word in secret) else masked(value)}"
         for name, value in request.headers.items()
         if name.lower() in ("content-type", "content-length") or any(word in name.lower() for word in secret)
@@ -465,4 +465,4 @@ def _show(request: Any) -> str:
         body = CODED.sub(lambda found: f"{found[0][:20]}{HIDDEN} ({len(found[0]):,} letters)", body)
     else:
         body = f"(a form of {len(body):,} bytes, which holds the picture)"
-    return masked("\n".join([f"{request.method} {request.url}", *told, "", body]))
+    return masked("\n".join([f"{request.method} {request.url}", *headers, "", body]))

@@ -174,8 +174,8 @@ class Reply:
             return "refused" if is_refusal(error) else "failed", error_line(error)
         flagged = self.finish if self.is_blocked else ""
         if flagged or self.refusal:
-            told = in_one_line(self.refusal or self.notice or self.words, LONGEST_WORDS)
-            return "refused", ": ".join(filter(None, (flagged, told)))
+            words = in_one_line(self.refusal or self.notice or self.words, LONGEST_WORDS)
+            return "refused", ": ".join(filter(None, (flagged, words)))
         return None
 
     def without_image(self) -> tuple[str, str]:
@@ -287,11 +287,11 @@ class _Sorting:
         for name, value in node.items():
             if name == "message" and node.get("delta"):
                 continue  # of a stream, all that it has said so far
-            told = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str) and each]
-            if name in _CHANNELS and told:
-                getattr(self, _CHANNELS[name]).extend(told)
-            elif name == "status" and told and _tells(told[0], REFUSED):
-                self.finishes += told[:1]
+            texts = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str) and each]
+            if name in _CHANNELS and texts:
+                getattr(self, _CHANNELS[name]).extend(texts)
+            elif name == "status" and texts and _tells(texts[0], REFUSED):
+                self.finishes += texts[:1]
             elif name in _UNSAFE:
                 self.is_unsafe |= _UNSAFE[name] in (value if isinstance(value, list) else [value])
             elif name in _WITHIN or name in _PICTURES or name in _WORDS:

@@ -103,7 +103,7 @@ def answer_in(words: str) -> tuple[str, bool]:
     with suppress(ValueError, RecursionError):
         if isinstance(text := json.loads(words), str):  # JSON within JSON
             words, is_whole = text, True
-    answers = [answer for held in json_in(words) if (answer := _told(held)) is not None]
+    answers = [answer for value in json_in(words) if (answer := _told(value)) is not None]
     if answers and len({_plain(each) for each in answers}) == 1:
         return answers[0], True
     _, fence, rest = words.partition("```")
@@ -111,10 +111,10 @@ def answer_in(words: str) -> tuple[str, bool]:
     language, line, body = inside.partition("\n")
     unfenced = (words if not fence else body if line and language.strip().isalnum() else inside).strip()
     with suppress(ValueError, RecursionError):
-        held = json.loads(unfenced)
-        told = held if isinstance(held, str) else _told(held) if isinstance(held, list) else None
-        if told is not None:
-            return told, True
+        value = json.loads(unfenced)
+        answer = value if isinstance(value, str) else _told(value) if isinstance(value, list) else None
+        if answer is not None:
+            return answer, True
     label = _LABEL.match(unfenced)
     return (unfenced[label.end() :].strip(" *_\n") if label else unfenced), is_whole
 

@@ -167,16 +167,16 @@ class ChatReader:
         if unread := _unread(reply):
             return unread
         words = in_one_line(reply.words, 300)
-        told, is_whole = answer_in(reply.words)
+        answer, is_whole = answer_in(reply.words)
         if question.is_open:
-            if told.startswith("{") and not is_whole:
+            if answer.startswith("{") and not is_whole:
                 why = CUT if reply.is_cut else "unread: it is no JSON of the form that was asked for"
                 return Reading(None, words=words, reason=why)
-            return open_reading(told, cut=reply.is_cut)
-        key = option_in(told, question.named)
+            return open_reading(answer, cut=reply.is_cut)
+        key = option_in(answer, question.named)
         if key is None or (reply.is_cut and not is_whole):  # one option may be the beginning of another
             why = CUT if reply.is_cut else "unread: it is none of the options"
-            return Reading(None, words=words, reason=f"refused: {words}" if refuses(told) and key is None else why)
+            return Reading(None, words=words, reason=f"refused: {words}" if refuses(answer) and key is None else why)
         return Reading(key, words=words)
 
     def _ask_in_words(self, prompt: str, name: str, properties: dict[str, Any], log: list[str]) -> Reading:
@@ -186,8 +186,8 @@ class ChatReader:
         words = in_one_line(reply.words, 300)
         if reply.is_cut:
             return Reading(None, words=words, reason=CUT)
-        held = next(json_in(reply.words), None)
-        return Reading(reply.words if held is None else json.dumps(_in_small_letters(held)), words=words)
+        json_object = next(json_in(reply.words), None)
+        return Reading(reply.words if json_object is None else json.dumps(_in_small_letters(json_object)), words=words)
 
     def _said(
         self, name: str, properties: dict[str, Any], prompts: tuple[str, str], log: list[str], *,
@@ -267,8 +267,8 @@ def _unread(reply: Reply) -> Reading | None:
     if reply.is_empty:
         strange = f": {in_one_line(reply.strange, 100)}" if reply.strange else ""
         return Reading(None, reason=f"failed: malformed answer: it holds no choice{strange}")
-    told = CUT + (" while it thought" if reply.thoughts else "")
-    return Reading(None, words="", reason=told if reply.is_cut else "unread: an empty answer")
+    reason = CUT + (" while it thought" if reply.thoughts else "")
+    return Reading(None, words="", reason=reason if reply.is_cut else "unread: an empty answer")
 
 
 def _in_small_letters(held: Any) -> Any:

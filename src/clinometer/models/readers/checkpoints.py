@@ -82,13 +82,13 @@ class _Checkpoint:
         row depends on its neighbours by floating-point noise at most.
         """
         order = sorted(range(len(images)), key=lambda index: images[index].size)
-        found: dict[int, Any] = {}
+        results: dict[int, Any] = {}
         for size in dict.fromkeys(images[index].size for index in order):
-            own = [index for index in order if images[index].size == size]
-            done = iter(own)
-            for rows in self._batches.results([images[index].convert("RGB") for index in own], work):
-                found.update(zip((next(done) for _ in rows), rows, strict=True))
-        return (found[index] for index in range(len(images)))
+            indices = [index for index in order if images[index].size == size]
+            done = iter(indices)
+            for rows in self._batches.results([images[index].convert("RGB") for index in indices], work):
+                results.update(zip((next(done) for _ in rows), rows, strict=True))
+        return (results[index] for index in range(len(images)))
 
     def _on_device(self, inputs: Any) -> dict[str, Any]:
         return {
@@ -267,19 +267,19 @@ def load(
     files = weight_files(checkpoint.name, [checkpoint.path])
     size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
     config = load_part(checkpoint, transformers.AutoConfig)
-    made = str((config.architectures or ["a model without a head"])[0])
-    asks = made.endswith("ForQuestionAnswering")
-    chats = made.endswith(("ForConditionalGeneration", "ForImageTextToText"))
+    architecture = str((config.architectures or ["a model without a head"])[0])
+    asks = architecture.endswith("ForQuestionAnswering")
+    chats = architecture.endswith(("ForConditionalGeneration", "ForImageTextToText"))
     kind = (
-        transformers.AutoModelForImageClassification if made.endswith("ForImageClassification")
+        transformers.AutoModelForImageClassification if architecture.endswith("ForImageClassification")
         else transformers.AutoModelForVisualQuestionAnswering if asks
         else transformers.AutoModelForImageTextToText if chats
         else None
     )  # fmt: skip
     if kind is None:
         raise ModelError.unsupported(
-            f"{checkpoint.name}: a {made} answers no question about images; expected an image classifier, a model for "
-            "visual question answering or a vision-language model; give a CLIP as clip:NAME"
+            f"{checkpoint.name}: a {architecture} answers no question about images; expected an image classifier, a "
+            "model for visual question answering or a vision-language model; give a CLIP as clip:NAME"
         )
     unknown = [] if asks or chats else _activation_unsaid(checkpoint.name, config)
     with quiet_loading():

@@ -35,11 +35,11 @@ class EncoderReader:
                 f"{encoder.card.name}: it does not embed both images and texts, so it reads nothing"
             )
         self.encoder = encoder
-        own = encoder.card
+        card = encoder.card
         self.card = Card(
-            kind="reader", name=own.name, family=f"encoder/{own.family}", revision=own.revision,
-            weights_sha256=own.weights_sha256, settings=own.settings,
-            notes=own.notes | {"cannot": "it always names a group: no picture is unclear to it, or of none"},
+            kind="reader", name=card.name, family=f"encoder/{card.family}", revision=card.revision,
+            weights_sha256=card.weights_sha256, settings=card.settings,
+            notes=card.notes | {"cannot": "it always names a group: no picture is unclear to it, or of none"},
         )  # fmt: skip
         self.batch_size = 32
 
