@@ -26,12 +26,12 @@ from clinometer.studies.leaning.scores.design import (
 )
 from clinometer.studies.leaning.scores.differences import JUDGED, NO_INTERVAL, ComparedRuns, compare_runs, measured_runs
 from clinometer.studies.leaning.scores.encoder_check import checks_of, withheld_between, withheld_by_level
+from clinometer.studies.leaning.scores.image_parts import ImagePartReplicates, image_part_replicates
 from clinometer.studies.leaning.scores.missing import MissingPictures
 from clinometer.studies.leaning.scores.mitigated import DIVERSITY, FIDELITY, image_spread, judge_against_limit
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family
 from clinometer.studies.leaning.scores.shares import OWN_FIDELITY
 from clinometer.studies.leaning.scores.stopping import differences_when_stopped, paired_evidence
-from clinometer.studies.leaning.scores.views import ImagePartReplicates, image_part_replicates
 
 COMPARED = (IMAGE_PART, "ii", "itp", "ita", "mcas")
 """TT rests on no image: it is the same in both, and the text part differs by ITP alone."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from clinometer.studies.leaning.scores.missing import MissingPictures
 from clinometer.studies.study import suite_of
 from clinometer.suites import Group, LeaningSuite
 from clinometer.suites.leaning import BLANK_PROMPT
-
-if TYPE_CHECKING:
-    pass
 
 
 def design_of_suite(suite: LeaningSuite) -> Design:
@@ -192,23 +189,27 @@ class TargetVectors:
         return self._file.rows([(name, part) for part in self._parts[name]], self._width, first, stop)
 
 
-def target_sizes(run: Run, suite: LeaningSuite, repeats: Collection[str] = ()) -> tuple[int, ...]:
+def _counted(run: Run, suite: LeaningSuite, repeats: Collection[str], *columns: str) -> dict[str, list[Any]]:
+    """Read columns of each target's finished images, without those of ``repeats`` (ids): tuples in the plan's order."""
+    without, rows = {*repeats, *run.left_out()}, {target.name: list[Any]() for target in suite.targets}
+    for key, concept, status, *values in run.drawn.each(["id", "concept", "status", *columns]):
+        if concept in rows and status == "ok" and key not in without:
+            rows[concept].append((key, *values))
+    return rows
+
+
+def target_sizes(run: Run, suite: LeaningSuite, repeats: Collection[str]) -> tuple[int, ...]:
     """Count each target's finished images, without those of ``repeats`` (ids)."""
-    rows, without = run.drawn.each(["id", "concept", "status"]), {*repeats, *run.left_out()}
-    counts = Counter(concept for key, concept, status in rows if status == "ok" and key not in without)
-    return tuple(counts[target.name] for target in suite.targets)
+    return tuple(map(len, _counted(run, suite, repeats).values()))
 
 
 def drawn_counts(run: Run, suite: LeaningSuite, repeats: Mapping[str, str]) -> tuple[np.ndarray, ...] | None:
     """Count how often each image of each target was drawn, in the plan's order; None if each was drawn once."""
     if not repeats:
         return None
-    extra, without = Counter(repeats.values()), {*repeats, *run.left_out()}
-    counts: dict[str, list[int]] = {target.name: [] for target in suite.targets}
-    for key, concept, status in run.drawn.each(["id", "concept", "status"]):
-        if concept in counts and status == "ok" and key not in without:
-            counts[concept].append(1 + extra[key])
-    return tuple(np.array(of_target, int) for of_target in counts.values())
+    extra = Counter(repeats.values())
+    by_target = _counted(run, suite, repeats).values()
+    return tuple(np.array([1 + extra[key] for (key,) in rows], int) for rows in by_target)
 
 
 def names_of_copies(run: Run, suite: LeaningSuite, embeddings: EncoderEmbeddings) -> list[Score]:
@@ -220,14 +221,10 @@ def names_of_copies(run: Run, suite: LeaningSuite, embeddings: EncoderEmbeddings
     """
     if not any(embeddings.joined):
         return []
-    without, names = {*run.drawn.repeats(), *run.left_out()}, {target.name: list[str]() for target in suite.targets}
-    files = dict(run.plan.rows("id", "file"))
-    for key, concept, status in run.drawn.each(["id", "concept", "status"]):
-        if concept in names and status == "ok" and key not in without:
-            names[concept].append(files[key] or key)
+    files, counted = dict(run.plan.rows("id", "file")), _counted(run, suite, run.drawn.repeats())
     rows = []
     for (category, target), clusters in zip(suite.categorised_targets(), embeddings.joined, strict=True):
-        pictures = names[target.name]
+        pictures = [files[key] or key for (key,) in counted[target.name]]
         words = [" = ".join(pictures[at] for at in cluster[:NAMED_AT_MOST]) for cluster in clusters[:NAMED_AT_MOST]]
         again = sum(map(len, clusters)) - len(clusters)
         if words:
@@ -248,17 +245,16 @@ def drawn_batches(
     itself. What a model draws from seeds has none, and is independent. Finished images without batches may be anything,
     and so may what a server draws: one request each does not say what goes on behind it.
     """
-    without = {*repeats, *run.left_out()}
-    labels: dict[str, list[str]] = {target.name: [] for target in suite.targets}
-    for key, concept, seed, status, batch in run.drawn.each(["id", "concept", "seed", "status", "batch"]):
-        if concept in labels and status == "ok" and key not in without and (keep is None or seed in keep):
-            labels[concept].append(batch or "")
-    named = [[label for label in of_target if label] for of_target in labels.values()]
+    labels = [
+        [batch or "" for _, seed, batch in rows if keep is None or seed in keep]
+        for rows in _counted(run, suite, repeats, "seed", "batch").values()
+    ]
+    named = [[label for label in of_target if label] for of_target in labels]
     if any(len(set(known)) < len(known) for known in named):
-        alone = [[label or f"\0{i}" for i, label in enumerate(of_target)] for of_target in labels.values()]
+        alone = [[label or f"\0{i}" for i, label in enumerate(of_target)] for of_target in labels]
         return tuple(np.unique(x, return_inverse=True)[1] if x else np.zeros(0, int) for x in alone)
     if run.record["origin"] == "generated" and not any(named):
-        return tuple(np.arange(len(of_target)) for of_target in labels.values())
+        return tuple(np.arange(len(of_target)) for of_target in labels)
     return None
 
 

@@ -19,29 +19,22 @@ from clinometer.metrics.verdict import FEWEST_IMAGES, LEVEL
 from clinometer.stats.agreement import kendall_tau_b
 from clinometer.stats.clusters import CrossedVariance, crossed_variance
 from clinometer.stats.permutation import (
-    EXACT_LIMIT,
-    MEET_IN_THE_MIDDLE_LIMIT,
     PermutationTest,
-    permute_labels,
-    split_test,
 )
-from clinometer.stats.splits import count_splits
 from clinometer.studies.leaning.scores.contrasts import contrast_tests, pair_weights, text_tests
 from clinometer.studies.leaning.scores.design import (
     Design,
     EncoderEmbeddings,
-    LabelPool,
-    Pools,
     ResamplingSettings,
     StudySetup,
     layout_of,
     pooled_encoders,
-    pools_of,
     unit_rows,
 )
 from clinometer.studies.leaning.scores.encoder_check import ReaderCheck
+from clinometer.studies.leaning.scores.labels import label_tests, least_p_value, pools_of
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family, contrast_rows, middle_rows
-from clinometer.studies.leaning.scores.views import EncoderView, ItemMeans, linear_views
+from clinometer.studies.leaning.scores.views import EncoderView, linear_views
 
 SENSITIVITY = "sensitivity"
 
@@ -231,87 +224,6 @@ def _rows(
 
 def _of_embeddings(words: str) -> str:
     return words.replace(" image", " prior embedding", 1)
-
-
-def label_tests(
-    items: ItemMeans, pools: Pools, n_permutations: int, rng: np.random.Generator
-) -> Mapping[str, PermutationTest | None]:
-    """Test every component of every target, two-sided; None where a group has no item, or none is asked for.
-
-    Every prompt of a group weighs alike. MCAS and its two parts are tested under independent relabellings of prompts
-    and of words, drawn together.
-    """
-    prompt_rng, word_rng, joint_rng = rng.spawn(3)
-    tests: dict[str, PermutationTest | None] = dict.fromkeys(COMPONENTS)
-    if n_permutations == 0:
-        return tests
-    pooled = {}
-    for pool, values, names, child in (
-        (pools.prompts, items.images, ("ii", "itp"), prompt_rng),
-        (pools.words, items.words, ("ita", "tt"), word_rng),
-    ):
-        if not pool.complete:
-            continue
-        pooled[names] = pool.means(values)
-        both = np.concatenate(pooled[names])
-        if len(pool.in_a) <= MEET_IN_THE_MIDDLE_LIMIT and (pool.strata == pool.strata[0]).all():
-            test = split_test(both, pool.in_a)  # a small pool of one stratum is counted by its two halves
-        else:
-            test = permute_labels(both, pool.in_a, strata=pool.strata, n_permutations=n_permutations, rng=child)
-        tests |= _apart(test, names)
-    if len(pooled) == 2:
-        summed = [np.concatenate([means.sum(axis=0), *means]) for means in pooled.values()]
-        joint = _joint_test(summed, pools, n_permutations, joint_rng)
-        tests |= _apart(joint, ("mcas", IMAGE_PART, TEXT_PART))
-    return tests
-
-
-def least_p_value(test: PermutationTest, pools: Sequence[LabelPool]) -> float:
-    """Return the smallest two-sided p that so many relabellings allow.
-
-    Where all are counted, one is the most extreme, or two if its mirror image is a relabelling too.
-    """
-    if not test.exact:
-        return 1 / (1 + test.n_splits)
-    return (2 if all(pool.mirrored for pool in pools) else 1) / test.n_splits
-
-
-def _joint_test(
-    values: Sequence[np.ndarray], pools: Pools, n_permutations: int, rng: np.random.Generator
-) -> PermutationTest:
-    """Permute prompts and words together: all relabellings while they are few, else some.
-
-    A qualifier needs no more digits, and counting millions for every target takes longer than all else.
-    """
-    of_prompts, of_words = pools.prompts, pools.words
-    labels = np.concatenate([of_prompts.in_a, of_words.in_a])
-    strata = np.concatenate([of_prompts.strata, np.full(len(of_words.in_a), of_prompts.strata.max() + 1)])
-    return permute_labels(
-        np.concatenate(values, axis=1),
-        labels,
-        blocks=np.repeat([0, 1], [len(of_prompts.in_a), len(of_words.in_a)]),
-        strata=strata,
-        n_permutations=n_permutations,
-        exact_limit=EXACT_LIMIT if count_splits(labels, strata) <= EXACT_LIMIT else 0,
-        rng=rng,
-    )
-
-
-def _apart(test: PermutationTest, names: Sequence[str]) -> dict[str, PermutationTest | None]:
-    """Cut one record of the tests of several components, which saw the same relabellings, into one of each."""
-    n = len(test.p_value) // len(names)
-    return {
-        name: replace(
-            test,
-            statistic=test.statistic[rows],
-            p_value=test.p_value[rows],
-            standard_error=test.standard_error[rows],
-            p_low=test.p_low[rows],
-            p_high=test.p_high[rows],
-        )
-        for i, name in enumerate(names)
-        for rows in (slice(i * n, (i + 1) * n),)
-    }
 
 
 # --- the wording of a concept -----------------------------------------------------------------------------------------

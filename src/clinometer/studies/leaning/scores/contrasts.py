@@ -31,7 +31,8 @@ from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.stats.bounded_means import TEST, BoundedMeans, bounded_means
 from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests, mean_tests
 from clinometer.studies.leaning.scores.cosines import Estimate
-from clinometer.studies.leaning.scores.design import Layout, StudySetup, pools_of
+from clinometer.studies.leaning.scores.design import Layout, StudySetup
+from clinometer.studies.leaning.scores.labels import pools_of
 from clinometer.studies.leaning.scores.views import EncoderView, ItemMeans
 
 II, ITP, ITA, TT = range(4)
