@@ -138,7 +138,7 @@ class T2iatSuite(Suite):
                 neutral = concept.neutral_prompt(stimulus)
                 yield PromptSpec(neutral, "target", stimulus.name, name, images=self.images.neutral)
                 for group in self.pair:
-                    for word, images in self._dealt(group, order):
+                    for word, images in self._images_by_word(group, order):
                         if images:
                             prompt = concept.attribute_prompt(stimulus, word)
                             yield PromptSpec(prompt, "attribute", stimulus.name, name, group, images)
@@ -153,17 +153,16 @@ class T2iatSuite(Suite):
                         prompt = concept.attribute_prompt(stimulus, word)
                         yield PromptSpec(prompt, "attribute", stimulus.name, name, group)
 
-    def _dealt(self, group: str, order: int) -> Iterator[tuple[str, int]]:
+    def _images_by_word(self, group: str, order: int) -> Iterator[tuple[str, int]]:
         """Return an attribute's words with their images for the ``order``-th stimulus of a concept.
 
-        The images are dealt out in turn and go on from stimulus to stimulus, so that a concept's stimuli together use
+        The images are dealt out in turn, continued from stimulus to stimulus, so that a concept's stimuli together use
         all words equally often, or nearly.
         """
         words, images = self.groups[group].words, self.images.attribute
-        whole, rest = divmod(images, len(words))
-        counts = [whole] * len(words)
-        for card in range(order * images, order * images + rest):
-            counts[card % len(words)] += 1
+        counts = [images // len(words)] * len(words)
+        for place in range(images % len(words)):
+            counts[(order * images + place) % len(words)] += 1
         return zip(words, counts, strict=True)
 
     def neutral_texts(self) -> dict[str, str]:
@@ -191,6 +190,10 @@ class T2iatSuite(Suite):
     def concept_label(self, concept: str) -> str:
         """Return the concept's label for people."""
         return self.concepts[concept].label or concept
+
+    def test_label(self, test: DifferentialTest) -> str:
+        """Return ``"Career, against Family"``."""
+        return f"{self.concept_label(test.x)}, against {self.concept_label(test.y)}"
 
     def images_in_words(self) -> str:
         """``"10 neutral and 2 × 10 with an attribute for each stimulus"``."""

@@ -70,7 +70,7 @@ def test_there_is_a_figure_of_each_kind_for_each_concept(page):
 
 def test_stimuli_are_ordered_by_their_median():
     view = T2IATView.of(report_input())
-    medians = view.stimulus_rows("association", "median")
+    medians = view.scores.by_concept("association", "median")
     for concept in view.suite.concepts:
         values = [medians[name].value for name in view.ordered(concept)]
         assert values == sorted(values, reverse=True)

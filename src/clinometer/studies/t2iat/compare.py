@@ -1,4 +1,4 @@
-"""Two models, or one at two settings, asked the same associations: by how much the second ties otherwise.
+"""Differences of two models, or of one at two settings, in the same associations.
 
 See decision 21.
 """
@@ -26,7 +26,7 @@ from clinometer.metrics.records import Score, permuted
 from clinometer.metrics.t2iat.draws import containing, freedom_of, interval_of, magnitude_test
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess
-from clinometer.stats.permutation import PermutationTest, sign_flip_test
+from clinometer.stats.permutation import sign_flip_test
 from clinometer.studies.t2iat.scores.compared_runs import (
     ComparedPair,
     ComparedRun,
@@ -90,7 +90,7 @@ def compare_t2iat(
         Encoders or, where paired, counts of images that differ between the runs.
     """
     require_comparable(first, second, [counts_of(run[0]) for run in (first, second)], paired=paired)
-    stimuli = [name for names in design.concepts.values() for name in names]
+    stimuli = [name for _, name in design.stimuli]
     once = partial(counted_once, stimuli=stimuli, groups=(design.a, design.b))
     first, second = once(first, second) if paired else (once(first)[0], once(second)[0])
     settings = ComparisonSettings(
@@ -104,15 +104,13 @@ def compare_t2iat(
         pairs = [compared_pair(a.encoder, [a], [b], settings) for a, b in zip(first, second, strict=True)]
         single = [row for pair in pairs for family in _families(pair, settings) for row in family.corrected()]
     rows = [*judged_families(families), *single, _magnitude(mean, first, second, settings)]
-    of_tests = {test.name: _stimuli_of(test, design) for test in design.tests}
-    everything = [name for own in design.concepts.values() for name in own]
-
-    def told(row: Score) -> Score:
-        of_a_test = row.component in ("differential_association", "effect_size")
-        own = of_tests[row.concept] if of_a_test else [row.concept] if row.concept else everything
-        return with_reasons(row, design.unbounded(own)) if isfinite(row.value) else row
-
-    return list(map(told, rows))
+    by_test = {test.name: design.stimuli_of(test) for test in design.tests}
+    for place, row in enumerate(rows):
+        if isfinite(row.value):
+            is_test = row.component in ("differential_association", "effect_size")
+            names = by_test[row.concept] if is_test else [row.concept] if row.concept else stimuli
+            rows[place] = with_reasons(row, design.unbounded(names))
+    return rows
 
 
 def _families(pair: ComparedPair, settings: ComparisonSettings) -> list[Family]:
@@ -126,7 +124,7 @@ def _families(pair: ComparedPair, settings: ComparisonSettings) -> list[Family]:
             confidence=settings.confidence, missing=settings.missing, side=side,
         )  # fmt: skip
 
-    ways = (0, 1) if any(any(of_run.values()) for of_run in settings.missing) else ()
+    ways = (0, 1) if any(any(counts.values()) for counts in settings.missing) else ()
     sides = (design.a, design.b)
     return [
         Family(
@@ -142,7 +140,7 @@ def _families(pair: ComparedPair, settings: ComparisonSettings) -> list[Family]:
 
 
 def _test_rows(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings) -> tuple[Score, Score]:
-    """ΔS and Δd of one test."""
+    """Return ΔS and Δd of one test."""
     about, is_measured = _about(pair, test, settings)
     statistic = Score(component="differential_association", **about)
     effect = Score(component="effect_size", **about)
@@ -150,34 +148,21 @@ def _test_rows(pair: ComparedPair, test: DesignedTest, settings: ComparisonSetti
         return statistic, effect
     swaps = pair_swaps(pair, test, settings)
     permutation = sign_flip_test(swaps.contributions, rng=np.random.default_rng([settings.seed, 0]))
-    sets = [(run.averages[test.x], run.averages[test.y]) for run in (pair.first, pair.second)]
-    value = [x.association - y.association for x, y in sets]
-    d = [effect_size_of(x, y) for x, y in sets]
-    drawn = {kind: [draws_of(pair, test, kind, run) for run in (0, 1)] for kind in ("images", "prompts")}
-    freedom = {kind: _freedom(pair, (test.x, test.y), kind, settings) for kind in drawn}
-    differences = {
-        kind: (second.statistic - first.statistic, second.effect_size - first.effect_size)
-        for kind, (first, second) in drawn.items()
-    }
-    ends = [
-        {
-            name: interval_of(differences[kind][part], difference, freedom[kind], settings.confidence)
-            for name, kind in (("image", "images"), ("stimulus", "prompts"))
-        }
-        for part, difference in enumerate((value[1] - value[0], d[1] - d[0]))
-    ]
-    statistic = replace(statistic, value=value[1] - value[0], **_interval(ends[0]), **_describe_test(permutation))
-    effect = replace(effect, value=d[1] - d[0], **_interval(ends[1]))
+    value = _value(pair.second, test) - _value(pair.first, test)
+    before, after = (effect_size_of(run.averages[test.x], run.averages[test.y]) for run in (pair.first, pair.second))
+    d, of_value, of_d = after - before, [], []
+    for kind in ("images", "prompts"):
+        first, second = (draws_of(pair, test, kind, run) for run in (0, 1))
+        freedom = _freedom(pair, (test.x, test.y), kind, settings)
+        of_value.append(interval_of(second.statistic - first.statistic, value, freedom, settings.confidence))
+        of_d.append(interval_of(second.effect_size - first.effect_size, d, freedom, settings.confidence))
+    statistic = replace(statistic, value=value, test=SWAP_TEST, **_ends(*of_value), **permuted(permutation))
+    effect = replace(effect, value=d, **_ends(*of_d))
     return _explain(statistic), _explain(effect)
 
 
-def _stimuli_of(test: DesignedTest, design: T2iatDesign) -> list[str]:
-    """List the stimuli of both sides of a test."""
-    return [name for side in (test.x, test.y) for name in design.concepts[side]]
-
-
 def _about(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings) -> tuple[dict[str, Any], bool]:
-    """Return what the rows of a test say besides their numbers, and whether these can be found."""
+    """Return what the rows of a test share, and whether its numbers can be computed."""
     runs = [(run.averages[test.x], run.averages[test.y]) for run in (pair.first, pair.second)]
     broken = next((prompt_set.reason for sets in runs for prompt_set in sets if prompt_set.reason), "")
     empty = [name for name in (test.x, test.y) if not settings.shared[name]]
@@ -187,22 +172,19 @@ def _about(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings)
     no_sets = no_sets or (f"no prompt can be used: {broken}" if broken else "")
     missing, unbounded = _explain_unbounded([test], settings)
     about = {
-        "metric": METRIC,
-        "concept": test.name,
-        "encoder": pair.encoder,
+        "metric": METRIC, "concept": test.name, "encoder": pair.encoder, "n_missing": missing,
         "n_target": min(sum(prompt_set.n_images for prompt_set in sets) for sets in runs),
-        "n_a": min(sum(map(sum, (prompt_set.sizes_a for prompt_set in sets))) for sets in runs),
-        "n_b": min(sum(map(sum, (prompt_set.sizes_b for prompt_set in sets))) for sets in runs),
-        "n_missing": missing,
+        "n_a": min(sum(sum(prompt_set.sizes_a) for prompt_set in sets) for sets in runs),
+        "n_b": min(sum(sum(prompt_set.sizes_b) for prompt_set in sets) for sets in runs),
         "reason": no_sets or "; ".join(filter(None, (left_out, unbounded))),
-    }
+    }  # fmt: skip
     return about, not no_sets
 
 
 def _explain_unbounded(tests: Sequence[DesignedTest], settings: ComparisonSettings) -> tuple[int, str]:
-    """Count the pictures that tests miss, and say why these give a difference no bounds."""
-    stimuli = {name for test in tests for name in _stimuli_of(test, settings.design)}
-    missing = sum(of_run.get(name, 0) for of_run in settings.missing for name in stimuli)
+    """Count the missing pictures of tests, and explain why their difference has no bounds."""
+    stimuli = {name for test in tests for name in settings.design.stimuli_of(test)}
+    missing = sum(counts.get(name, 0) for counts in settings.missing for name in stimuli)
     return missing, (
         f"no bounds for the {missing} missing pictures: prompts change places with all of theirs" if missing else ""
     )
@@ -216,17 +198,13 @@ def _freedom(pair: ComparedPair, concepts: Sequence[str], kind: str, settings: C
     return freedom_of([*first, *second], prompts=False)
 
 
-def _interval(ends: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
-    (low, high), (stimulus_low, stimulus_high) = ends["image"], containing(ends["stimulus"], ends["image"])
-    return {"low": low, "high": high, "stimulus_low": stimulus_low, "stimulus_high": stimulus_high}
-
-
-def _describe_test(test: PermutationTest) -> dict[str, Any]:
-    return {"test": SWAP_TEST, **permuted(test)}
+def _ends(over_images: tuple[float, float], over_prompts: tuple[float, float]) -> dict[str, Any]:
+    stimulus_low, stimulus_high = containing(over_prompts, over_images)
+    return {"low": over_images[0], "high": over_images[1], "stimulus_low": stimulus_low, "stimulus_high": stimulus_high}
 
 
 def _explain(row: Score) -> Score:
-    """Add why an interval is missing."""
+    """Add the reason why an interval is missing."""
     few = [
         "effect size: all images of a run associate alike" if not isfinite(row.value) else "",
         "" if isfinite(row.low) or not isfinite(row.value) else "interval over images: a prompt has one image only",
@@ -241,7 +219,7 @@ def _magnitude(
     second: Sequence[T2iatEmbeddings],
     settings: ComparisonSettings,
 ) -> Score:
-    """State which run leans more, over all tests, or over all stimuli where there are no tests."""
+    """Return by how much more the second run leans, over all tests, or over all stimuli if there are no tests."""
     if counts_of(first[0]) != counts_of(second[0]):
         pair = compared_pair("mean", *levelled(first, second), settings)
     if not settings.design.tests:
@@ -250,7 +228,7 @@ def _magnitude(
             pair.first.stimuli, pair.second.stimuli, settings.design, rng, paired=settings.paired, test=SWAP_TEST,
             confidence=settings.confidence,
         )  # fmt: skip
-        missing = sum(sum(of_run.values()) for of_run in settings.missing)
+        missing = sum(sum(counts.values()) for counts in settings.missing)
         unbounded = f"no bounds for the {missing} missing pictures" if missing else ""
         return replace(row, n_missing=missing, reason="; ".join(filter(None, (row.reason, unbounded))))
     tests = [test for test in settings.design.tests if all(name in pair.images for name in (test.x, test.y))]
@@ -260,50 +238,32 @@ def _magnitude(
     }  # fmt: skip
     if not tests:
         return not_measured(Score(reason="no test is measured in both runs", **about))
-    signs = [[float(np.sign(_value(run, test))) for test in tests] for run in (pair.first, pair.second)]
-    values = [[abs(_value(run, test)) for test in tests] for run in (pair.first, pair.second)]
-    value = float(np.mean(values[1]) - np.mean(values[0]))
+    values = np.array([[_value(run, test) for test in tests] for run in (pair.first, pair.second)])
+    value = float(np.abs(values[1]).mean() - np.abs(values[0]).mean())
     concepts = sorted({name for test in tests for name in (test.x, test.y)})
-    (low, high), (stimulus_low, stimulus_high) = (
-        interval_of(
-            _replicates(pair, tests, kind, signs),
-            value,
-            _freedom(pair, concepts, kind, settings),
-            settings.confidence,
-        )
-        for kind in ("images", "prompts")
-    )
-    of_images, of_prompts = ([_excess(pair, tests, kind, run) for run in (0, 1)] for kind in ("images", "prompts"))
+    intervals, excess = [], []
+    for kind in ("images", "prompts"):
+        draws = [np.array([draws_of(pair, test, kind, run).statistic for test in tests]) for run in (0, 1)]
+        first_mean, second_mean = (
+            np.mean(np.sign(estimates)[:, None] * replicates, axis=0)
+            for estimates, replicates in zip(values, draws, strict=True)
+        )  # the signs of the estimates fixed
+        freedom = _freedom(pair, concepts, kind, settings)
+        intervals.append(interval_of(second_mean - first_mean, value, freedom, settings.confidence))
+        excess.append([
+            float(magnitude_excess(estimates, replicates.std(axis=1)).mean())
+            for estimates, replicates in zip(values, draws, strict=True)
+        ])  # fmt: skip
+    (low, high), (stimulus_low, stimulus_high) = intervals
     permutation = magnitude_test(
         [pair_swaps(pair, test, settings) for test in tests], np.random.default_rng([settings.seed, 2])
     )
     row = Score(
         value=value, low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
-        reason=unbounded, **_describe_test(permutation), **about,
+        reason=unbounded, test=SWAP_TEST, **permuted(permutation), **about,
     )  # fmt: skip
-    return magnitude_row(_explain(row), of_images, of_prompts, ends=stimulus_ends, containing=True)
+    return magnitude_row(_explain(row), *excess, ends=stimulus_ends, containing=True)
 
 
 def _value(run: ComparedRun, test: DesignedTest) -> float:
     return run.averages[test.x].association - run.averages[test.y].association
-
-
-def _excess(pair: ComparedPair, tests: Sequence[DesignedTest], kind: str, run: int) -> float:
-    """Return by how much a run's mean magnitude may be too large, with tests near 0."""
-    compared_run = (pair.first, pair.second)[run]
-    errors = [np.std(draws_of(pair, test, kind, run).statistic) for test in tests]
-    return float(magnitude_excess([_value(compared_run, test) for test in tests], errors).mean())
-
-
-def _replicates(
-    pair: ComparedPair, tests: Sequence[DesignedTest], kind: str, signs: Sequence[Sequence[float]]
-) -> np.ndarray:
-    """Return replicates of the difference of mean magnitudes, the signs of the estimates held."""
-    means = [
-        np.mean(
-            [sign * draws_of(pair, test, kind, run).statistic for test, sign in zip(tests, of_run, strict=True)],
-            axis=0,
-        )
-        for run, of_run in enumerate(signs)
-    ]
-    return np.asarray(means[1] - means[0])

@@ -31,7 +31,7 @@ from clinometer.report.figures.marks import (
 from clinometer.report.rows import Row
 from clinometer.report.view import PairView
 from clinometer.report.wording import verdict_group_of, without_estimate
-from clinometer.suites import DifferentialTest, T2iatSuite
+from clinometer.suites import T2iatSuite
 
 _LEFT: Final = 168
 _ROW: Final = 30
@@ -39,6 +39,8 @@ _TEST_ROW: Final = 56
 _EFFECTS: Final = (0.2, 0.5, 0.8)
 MOST_EFFECT: Final = 3.0
 """Cohen's d beyond it is drawn as an arrow, with its number."""
+
+BOX: Final = ("lower_whisker", "lower_quartile", "median", "upper_quartile", "upper_whisker")
 
 
 def effect_figure(view: T2IATView) -> Figure | None:
@@ -48,33 +50,32 @@ def effect_figure(view: T2IATView) -> Figure | None:
     if not any(row.defined for row in rows):
         return None
     with canvas(450, 78 + _TEST_ROW * len(tests)) as figure:
-        axes = place(figure, 12, 50, 14, 12)
-        tidy(axes)
-        limits = span([within(row, MOST_EFFECT) for row in rows], include=(0.0, -1.0, 1.0))
-        axes.set_xlim(*limits)
+        axes, tips = _effect_axes(figure, rows), {}
         for effect in _EFFECTS:
             axes.axvspan(-effect, effect, color=Ink.SHADE, linewidth=0, alpha=0.55, zorder=0)
-        axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
-        tips = {}
         for y, (test, row) in enumerate(zip(tests, rows, strict=True)):
             mark = MARKS[verdict_group_of(view.statistics.get(test.name))]
             subject = f"{view.concept_label(test.x)} / {view.concept_label(test.y)}"
-            axes.text(limits[0], y - 0.3, drawable(subject, 58), va="center", fontsize=11.5)
+            axes.text(axes.get_xlim()[0], y - 0.3, drawable(subject, 58), va="center", fontsize=11.5)
             if not row.defined:
                 continue
             draw_cut(axes, row, y, mark, MOST_EFFECT, gid=f"d{y}")
             interval = wording.interval(row.stimulus_low, row.stimulus_high)
             tips[f"d{y}"] = drawable(f"{subject}: d {wording.signed(row.value)} {interval}".strip(), 120)
-        axes.set_yticks([])
         axes.set_ylim(len(tests) - 0.5, -0.75)
         name_ends(axes, view)
-        return finish(
-            figure,
-            name="effects",
-            title="Effect sizes",
-            description=f"Cohen's d of each test. {'; '.join(tips.values())}.",
-            tips=tips,
-        )
+        description = f"Cohen's d of each test. {'; '.join(tips.values())}."
+        return finish(figure, name="effects", title="Effect sizes", description=description, tips=tips)
+
+
+def _effect_axes(figure: Any, rows: Sequence[Row]) -> Any:
+    """Return axes for Cohen's d of some rows, with a line at 0."""
+    axes = place(figure, 12, 50, 14, 12)
+    tidy(axes)
+    axes.set_yticks([])
+    axes.set_xlim(*span([within(row, MOST_EFFECT) for row in rows], include=(0.0, -1.0, 1.0)))
+    axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
+    return axes
 
 
 def distribution_figure(view: T2IATView, concept: str, limits: tuple[float, float]) -> Figure | None:
@@ -82,7 +83,7 @@ def distribution_figure(view: T2IATView, concept: str, limits: tuple[float, floa
     names = view.ordered(concept)
     if not names:
         return None
-    boxes = {part: view.stimulus_rows("association", part) for part in BOX}
+    boxes = {part: view.scores.by_concept("association", part) for part in BOX}
     with canvas(440, 60 + _ROW * len(names)) as figure:
         axes = place(figure, _LEFT, 48, 14, 12)
         tidy(axes)
@@ -105,13 +106,10 @@ def distribution_figure(view: T2IATView, concept: str, limits: tuple[float, floa
         )
 
 
-BOX: Final = ("lower_whisker", "lower_quartile", "median", "upper_quartile", "upper_whisker")
-
-
 def distribution_limits(*views: T2IATView) -> tuple[float, float]:
     """Return limits that all distributions of some models share."""
     ends = [Row(value=row.value) for view in views for part in BOX
-            for row in view.stimulus_rows("association", part).values()]  # fmt: skip
+            for row in view.scores.by_concept("association", part).values()]  # fmt: skip
     curves = [stored_curve(view, f"association_{kind}")[0] for view in views for kind in ("density", "outlier")]
     return span([*ends, *(Row(value=float(edge)) for x in curves if len(x) for edge in (x.min(), x.max()))])
 
@@ -121,7 +119,7 @@ def stored_curve(view: T2IATView, curve: str, stimulus: str | None = None) -> tu
     curves = view.report.curves
     if curves is None or not len(curves):
         return np.zeros(0), np.zeros(0)
-    rows = curves[(curves.curve == curve) & ((curves.concept == stimulus) if stimulus is not None else True)]
+    rows = curves[(curves.curve == curve) & (stimulus is None or curves.concept == stimulus)]
     return rows.x.to_numpy(float), rows.y.to_numpy(float)
 
 
@@ -154,7 +152,7 @@ def _quartiles(five: Sequence[Row], digits: int) -> str:
 
 def arrow_figure(view: T2IATView, concept: str, limits: tuple[float, float]) -> Figure | None:
     """Draw an arrow from each prompt's text association to that of its images, with an interval at both ends."""
-    tails, heads = (view.stimulus_rows("amplification", part) for part in ("text", "image"))
+    tails, heads = (view.scores.by_concept("amplification", part) for part in ("text", "image"))
     stimuli = [s.name for s in view.suite.concepts[concept].stimuli]
     names = sorted((n for n in stimuli if n in heads and heads[n].defined), key=lambda n: -heads[n].value)
     if not names:
@@ -184,8 +182,8 @@ def arrow_figure(view: T2IATView, concept: str, limits: tuple[float, float]) -> 
 def arrow_limits(view: T2IATView) -> tuple[float, float]:
     """Return limits that all arrows share; intervals over words may reach beyond and are cut."""
     rows = [
-        *view.stimulus_rows("amplification", "text").values(),
-        *view.stimulus_rows("amplification", "image").values(),
+        *view.scores.by_concept("amplification", "text").values(),
+        *view.scores.by_concept("amplification", "image").values(),
     ]
     return span(rows, stimulus=False)
 
@@ -237,30 +235,21 @@ def effect_models_figure(views: Mapping[str, T2IATView]) -> Figure | None:
         return None
     height = 30 + LANE * len(views)
     with canvas(450, 78 + height * len(tests)) as figure:
-        axes = place(figure, 12, 50, 14, 12)
-        tidy(axes)
-        limits = span([within(row, MOST_EFFECT) for row in drawn], include=(0.0, -1.0, 1.0))
-        axes.set_xlim(*limits)
-        axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
-        tips = {}
+        axes, tips = _effect_axes(figure, drawn), {}
         for y, test in enumerate(tests):
             subject = f"{first.concept_label(test.x)} / {first.concept_label(test.y)}"
-            axes.text(limits[0], y - 0.36, drawable(subject, 58), va="center", fontsize=11.5, bbox=HALO)
+            axes.text(axes.get_xlim()[0], y - 0.36, drawable(subject, 58), va="center", fontsize=11.5, bbox=HALO)
             for order, (model, model_rows) in enumerate(rows.items()):
                 if model_rows[y].defined:
                     gid = f"d{y}x{order}"
                     at = y + (0.5 + order) * LANE / height
                     draw_cut(axes, model_rows[y], at, model_mark(order), MOST_EFFECT, gid=gid, size=6.5)
                     tips[gid] = model_tip(subject, model, "d", model_rows[y], 2, stimulus=True)
-        axes.set_yticks([])
         axes.set_ylim(len(tests) - 0.4, -0.75)
         name_ends(axes, first)
+        description = f"Cohen's d of each test. {'; '.join(tips.values())}."
         return finish(
-            figure,
-            name="models-effects",
-            title="Effect sizes of every model",
-            description=f"Cohen's d of each test. {'; '.join(tips.values())}.",
-            tips=tips,
+            figure, name="models-effects", title="Effect sizes of every model", description=description, tips=tips
         )
 
 
@@ -278,7 +267,7 @@ def distribution_models_figure(views: Mapping[str, T2IATView], concept: str) -> 
         draw_zero(axes, first)
         tips = {}
         for order, (model, view) in enumerate(views.items()):
-            boxes = {part: view.stimulus_rows("association", part) for part in BOX}
+            boxes = {part: view.scores.by_concept("association", part) for part in BOX}
             for y, name in enumerate(names):
                 if not order:
                     shade_alternate(axes, y)
@@ -308,7 +297,7 @@ class T2IATView(PairView[T2iatSuite]):
         return self.label(self.suite.axis.a)
 
     def labels_of(self, side: str) -> list[str]:
-        """Labels of the two attributes of a difference, that of ``side``, the first of them, in front."""
+        """Return the labels of the two attributes of a difference."""
         return [self.label_a, self.label_b]
 
     @property
@@ -320,10 +309,6 @@ class T2IATView(PairView[T2iatSuite]):
         """Return the label of a concept; ``"all"`` is all of them."""
         return self.suite.concept_label(concept) if concept in self.suite.concepts else "All concepts"
 
-    def test_subject(self, test: DifferentialTest) -> str:
-        """Return ``"Career, against Family"``."""
-        return f"{self.concept_label(test.x)}, against {self.concept_label(test.y)}"
-
     @cached_property
     def statistics(self) -> dict[str, Row]:
         """S of each test, averaged over encoders."""
@@ -334,18 +319,14 @@ class T2IATView(PairView[T2iatSuite]):
         """Cohen's d of each test."""
         return self.scores.by_concept("t2iat", "effect_size")
 
-    def stimulus_rows(self, metric: str, component: str) -> dict[str, Row]:
-        """Return a number of each stimulus, by its name."""
-        return self.scores.by_concept(metric, component)
-
     @cached_property
     def associations(self) -> dict[str, Row]:
         """Mean association of each stimulus's images."""
-        return self.stimulus_rows("association", "mean")
+        return self.scores.by_concept("association", "mean")
 
     def ordered(self, concept: str) -> list[str]:
         """Return a concept's stimuli that have an association, by their median, highest first."""
-        medians = self.stimulus_rows("association", "median")
+        medians = self.scores.by_concept("association", "median")
         names = [s.name for s in self.suite.concepts[concept].stimuli if s.name in medians and medians[s.name].defined]
         return sorted(names, key=lambda name: -medians[name].value)
 
@@ -366,7 +347,7 @@ class T2IATView(PairView[T2iatSuite]):
 
     @property
     def over(self) -> str:
-        """Return what the judged interval is over: prompts of tests, images of stimuli."""
+        """What the judged interval is over: prompts of tests, images of stimuli."""
         return "stimuli" if self.suite.tests else "images"
 
     def effect_words(self, test: str) -> str:
@@ -378,11 +359,11 @@ class T2IATView(PairView[T2iatSuite]):
 
     @staticmethod
     def magnitude(row: Row) -> str:
-        """Find Cohen's word for an effect size."""
+        """Return Cohen's word for an effect size."""
         words = (("negligible", 0.2), ("small", 0.5), ("medium", 0.8))
         return next((word for word, below in words if abs(row.value) < below), "large")
 
     def subject(self, name: str) -> str:
-        """Name what a judged row is about."""
+        """Return the subject of a judged row, by its concept."""
         tests = {test.name: test for test in self.suite.tests}
-        return self.test_subject(tests[name]) if name in tests else name
+        return self.suite.test_label(tests[name]) if name in tests else name

@@ -1,4 +1,4 @@
-"""The page of a T2IAT study: the finding, the verdicts, tests, distributions, arrows; and runs beside each other."""
+"""The page of a T2IAT study: the finding, the verdicts, tests, distributions, arrows."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _tie(view: T2IATView, test: DifferentialTest, how: str) -> str:
 
 
 def tests(view: T2IATView) -> dict[str, Any] | None:
-    """Gather all that is needed to defend a test; left out where the suite has none."""
+    """Gather all that is needed to defend a test; return None where the suite has none."""
     if not view.suite.tests:
         return None
     encoders = view.encoders if len(view.encoders) > 1 else []
@@ -123,21 +123,21 @@ def distributions(view: T2IATView) -> dict[str, Any]:
     return {
         "figures": [entry for entry in figures if entry[1] is not None],
         "rows": rows,
-        "quartiles": [view.stimulus_rows("association", part) for part in QUARTILES],
+        "quartiles": [view.scores.by_concept("association", part) for part in QUARTILES],
         "missing": [stimulus.name for _, stimulus in view.suite.stimuli() if stimulus.name not in named],
         "few": any(map(too_few, view.associations.values())),
     }
 
 
 def amplification(view: T2IATView) -> dict[str, Any] | None:
-    """Gather arrows for each concept, and the mean change; left out where no prompt has both ends of an arrow."""
-    rows = [row for row in view.stimulus_rows("amplification", "amplification").values() if row.defined]
+    """Gather arrows for each concept, and the mean change; return None where no prompt has both ends of an arrow."""
+    rows = [row for row in view.scores.by_concept("amplification", "amplification").values() if row.defined]
     if not rows:
         return None
-    limits, change = arrow_limits(view), view.stimulus_rows("amplification", "change")
+    limits, change = arrow_limits(view), view.scores.by_concept("amplification", "change")
     figures = [(view.concept_label(name), arrow_figure(view, name, limits)) for name in view.suite.concepts]
     beyond = [row for row in rows if row.value > 0]
-    sure = sum(change[row.concept].q <= 0.05 for row in beyond)
+    certain = sum(change[row.concept].q <= 0.05 for row in beyond)
     overall = {
         concept: [
             next((r for r in view.scores.select("amplification", part, category=concept) if not r.concept), None)
@@ -147,7 +147,7 @@ def amplification(view: T2IATView) -> dict[str, Any] | None:
     }
     sentence = (
         f"For {len(beyond)} of {wording.count(len(rows), 'prompt')} the images go farther than the text in the text’s "
-        f"own direction; for {sure} of those the change stands out (q at most 0.05)."
+        f"own direction; for {certain} of those the change stands out (q at most 0.05)."
     )
     if why := withheld(view.judged.values()):
         sentence = f"Whether they do could not be judged: {why}."
@@ -174,14 +174,14 @@ def gallery(view: T2IATView) -> dict[str, Any]:
     for name, concept in view.suite.concepts.items():
         stimuli = []
         for stimulus in concept.stimuli:
-            own = [by_group.get((stimulus.name, group), samples[:0]) for group in ("", *view.suite.pair)]
+            pictures = [by_group.get((stimulus.name, group), samples[:0]) for group in ("", *view.suite.pair)]
             labels = (concept.neutral_prompt(stimulus), *map(view.label, view.suite.pair))
             stimuli.append(
                 {
                     "name": stimulus.name,
                     "is_open": stimulus.name in opened,
-                    "strips": [_strip(view, label, of, limit) for label, of in zip(labels, own, strict=True)],
-                    "counts": counts_in_words(*own),
+                    "strips": [_strip(view, *strip, limit) for strip in zip(labels, pictures, strict=True)],
+                    "counts": counts_in_words(*pictures),
                 }
             )
         concepts[name] = stimuli
@@ -195,7 +195,7 @@ def gallery(view: T2IATView) -> dict[str, Any]:
 
 
 def _strip(view: T2IATView, label: str, samples: Samples, limit: int) -> Strip:
-    """Sample one in so many images where there are more than the page holds, so that every word is seen."""
+    """Return a strip of images, every n-th of them where there are more than ``limit``, so that every word is seen."""
     step = max(1, -(-len(samples) // limit))
     selection = samples[::step]
     tiles = [
@@ -218,8 +218,8 @@ class T2IATPage(Page[T2IATView]):
             return nothing_judged("test" if view.suite.tests else "prompt", view.model, view.judged.values())
         if view.suite.tests:
             return _tests_finding(view, {group: n for group, n in counts.items() if group not in ("a", "b")})
-        asked = f"given {wording.count(counts.total(), 'prompt')} that name neither"
-        return leanings_in_words(counts, asked, view.model, (view.label_a, view.label_b))
+        prompts = f"given {wording.count(counts.total(), 'prompt')} that name neither"
+        return leanings_in_words(counts, prompts, view.model, (view.label_a, view.label_b))
 
     def strongest(self, view: T2IATView) -> str:
         """Name the test with the largest effect, or the stimulus that leans most, and what that rests on."""
@@ -316,6 +316,3 @@ class T2IATPage(Page[T2IATView]):
 
 
 PAGE: Final = T2IATPage()
-
-
-# --- runs beside each other ------------------------------------------------------------------------------------------

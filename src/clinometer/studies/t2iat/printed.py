@@ -37,14 +37,14 @@ SETS: Final = {
 
 PEOPLE: Final = "fraction by people"
 MACHINE: Final = "association by the machine"
-"""Columns of that table: what people said, and what stands beside it here."""
+"""Columns of that table: what people said, and the machine's number next to it here."""
 
 
 def test_cells(table: PrintedTable) -> Iterator[PrintedCell]:
-    """Yield S, p and d of the tests that the run asks."""
-    own = {test.name for test in in_shape(table.suite, T2iatSuite).tests}
+    """Yield S, p and d of the run's tests."""
+    tests = {test.name for test in in_shape(table.suite, T2iatSuite).tests}
     for name in (suite.rpartition("/")[2] for suite in table.answered):
-        if table.own_name(name) not in own:
+        if table.own_name(name) not in tests:
             continue
         (row,) = [row for row in table.rows if row["concept_x"] == TESTS[name]]
         association = table.find("t2iat", "differential_association", concept=name)
@@ -71,15 +71,14 @@ def people_cells(table: PrintedTable) -> Iterator[PrintedCell]:
 
 
 def occupation_cells(table: PrintedTable) -> Iterator[PrintedCell]:
-    """Yield what text and images say of an occupation."""
+    """Yield the associations of an occupation's text and images."""
     texts = in_shape(table.suite, T2iatSuite).neutral_texts()
     for row in table.rows:
         name = row["occupation"]
         if table.own_name(name) in texts:
             for column, component in (("text", "text"), ("images", "image")):
-                yield table.cell(
-                    row, column, column, table.find("amplification", component, concept=name), concept=name
-                )
+                number = table.find("amplification", component, concept=name)
+                yield table.cell(row, column, column, number, concept=name)
 
 
 PRINTED: Final[Mapping[str, PrintedCells]] = {

@@ -53,7 +53,7 @@ class Measuring(RunWork):
 
     Attributes
     ----------
-    whole : one process measures all, and reads all parts in turn; else those of a concept when it is asked for.
+    whole : whether one process measures everything, and reads all parts in turn, or each concept reads its own.
     """
 
     encoders: tuple[str, ...]
@@ -71,8 +71,8 @@ class Measuring(RunWork):
         owners = [[(s.name, group) for s in concept.stimuli for group in ("", *suite.pair)] for concept in concepts]
 
         def measured(unit: Unit) -> list[tuple[int, MeasuredConcept]]:
-            for of_encoder in vectors:
-                of_encoder.read(None if self.whole else [owner for number in unit for owner in owners[number]])
+            for images in vectors:
+                images.read(None if self.whole else [owner for number in unit for owner in owners[number]])
             return [(number, measure(number)) for number in unit]
 
         return measured
@@ -85,7 +85,7 @@ def with_missing(design: T2iatDesign, run: Run) -> T2iatDesign:
 
 
 def _missing(run: Run) -> tuple[Counter[str], Counter[tuple[str, str]]]:
-    """Count what was asked for and is not there: neutral images by stimulus, others by stimulus and attribute."""
+    """Count missing images: neutral ones by stimulus, others by stimulus and attribute."""
     rows, left_out = run.drawn.each(["id", "concept", "group", "status"]), run.left_out()
     lost = Counter((name, group) for key, name, group, status in rows if status != "ok" or key in left_out)
     neutral = Counter({name: n for (name, group), n in lost.items() if not group})
@@ -106,7 +106,7 @@ def t2iat_design(suite: T2iatSuite) -> T2iatDesign:
 def t2iat_embeddings(run: Run, suite: T2iatSuite, encoder: str, keep: Collection[int] | None = None) -> T2iatEmbeddings:
     """Return one encoder's vectors, by stimulus and attribute; with ``keep``, those of images with these seeds alone.
 
-    They are read once and wait in a temporary file.
+    They are read once and kept in a temporary file.
     """
     vectors = ImageVectors(run.vectors, encoder, keep, run.left_out())
     vectors.read()
@@ -138,17 +138,14 @@ def _batches(run: Run, keep: Collection[int] | None) -> dict[tuple[str, str], np
     for place, (key, concept, group, seed, status, batch) in enumerate(run.drawn.each(columns)):
         if status == "ok" and key not in without and (keep is None or seed in keep):
             labels.setdefault((concept, group or ""), []).append(batch or f"\0{place}")
-    return {owner: np.array(own) for owner, own in labels.items() if len(set(own)) < len(own)}
+    return {owner: np.array(batches) for owner, batches in labels.items() if len(set(batches)) < len(batches)}
 
 
 def test_name(suite: Suite, row: Row) -> str:
-    """Return a test by its two concepts."""
-    named = {test.name: test for test in in_shape(suite, T2iatSuite).tests}
-    test = named.get(row.concept)
-    if test is None:
-        return own_name(suite, row)
-    label = in_shape(suite, T2iatSuite).concept_label
-    return f"{label(test.x)}, against {label(test.y)}"
+    """Return the label of a row's test, by its two concepts."""
+    shaped = in_shape(suite, T2iatSuite)
+    test = next((test for test in shaped.tests if test.name == row.concept), None)
+    return shaped.test_label(test) if test else own_name(suite, row)
 
 
 TEST: Final = Quantity(
@@ -175,7 +172,7 @@ PROMPT: Final = Quantity(
 
 
 def read_by_attribute_images(run: Run, encoder: str) -> dict[str, float]:
-    """Return by how much each neutral image is nearer to its stimulus' images of a than to those of b, by its id."""
+    """Return by id how much nearer each neutral image is to its stimulus' images with a than to those with b."""
     vectors, _ = run.embedded(encoder)
     margins: dict[str, float] = {}
     drawn: dict[tuple[str, str], list[str]] = {}
@@ -207,7 +204,7 @@ class AssociationsCompared(RunsCompared[T2iatSuite]):
         return suite.label_of(suite.axis.a)
 
     def side_by_side(self, views: Mapping[str, T2IATView], encoder: str) -> dict[str, Any]:
-        """Gather figures and tables of several T2IAT runs; all of them are of the encoder that the views hold."""
+        """Gather figures and tables of several T2IAT runs, from the one encoder of the views."""
         first = next(iter(views.values()))
         figures = [
             (first.concept_label(name), distribution_models_figure(views, name)) for name in first.suite.concepts
@@ -220,14 +217,15 @@ class AssociationsCompared(RunsCompared[T2iatSuite]):
             return [wording.signed(statistic.value, 3), p, wording.signed(effect.value)]
 
         def stimulus_cells(view: T2IATView, name: str) -> list[str]:
-            rows = [view.associations, *(view.stimulus_rows("association", part) for part in QUARTILES)]
-            return [wording.signed(of.get(name, Row()).value, 3) for of in rows]
+            rows = [view.associations, *(view.scores.by_concept("association", part) for part in QUARTILES)]
+            return [wording.signed(by_name.get(name, Row()).value, 3) for by_name in rows]
 
         return {
             "margin": first.suite.margin,
             "effects": effect_models_figure(views),
             "tests": [
-                {"name": first.test_subject(test), "cells": [test_cells(view, test.name) for view in views.values()]}
+                {"name": first.suite.test_label(test),
+                 "cells": [test_cells(view, test.name) for view in views.values()]}
                 for test in first.suite.tests
             ],
             "figures": [entry for entry in figures if entry[1] is not None],
@@ -265,42 +263,31 @@ class T2iat(Study[T2iatSuite]):
         for encoder in encoders:
             run.vectors.require_finished(encoder)
         most_images = max(Counter(run.plan.column("category").to_pylist()).values(), default=0)
-        of_a_view = 8 * most_images + 32 * resamples * len(design.tests)
+        bytes_per_view = 8 * most_images + 32 * resamples * len(design.tests)
         work = Measuring(run.directory.place, encoders, resamples, whole=pool is None)
         names = [f"concept {name!r}" for name in suite.concepts]
-        measured = map_units(work, run, numbers, names, pool, size=(len(encoders) + 1) * of_a_view)
+        measured = map_units(work, run, numbers, names, pool, size=(len(encoders) + 1) * bytes_per_view)
         study = t2iat_study_of(encoders, design, chain.from_iterable(measured), seed=run.record["seed"])
         # densities point by point, and the images beyond the whiskers
-        columns = ("curve", "concept", "x", "y")
-        rows = [
-            row
-            for density in study.densities
-            for row in (
-                *(("association_density", density.stimulus, x, y) for x, y in zip(density.x, density.y, strict=True)),
-                *(("association_outlier", density.stimulus, x, 0.0) for x in density.outliers),
-            )
-        ]
-        return Scored(
-            scores_table(study.scores),
-            pd.DataFrame(rows, columns=list(columns)).astype({"curve": str, "concept": str, "x": float, "y": float}),
-        )
+        rows: list[tuple[str, str, float, float]] = []
+        for density in study.densities:
+            name, points = density.stimulus, zip(density.x, density.y, strict=True)
+            rows += [("association_density", name, x, y) for x, y in points]
+            rows += [("association_outlier", name, x, 0.0) for x in density.outliers]
+        columns = {"curve": str, "concept": str, "x": float, "y": float}
+        return Scored(scores_table(study.scores), pd.DataFrame(rows, columns=list(columns)).astype(columns))
 
     def compare(
         self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
     ) -> list[Score]:
         """Compare two runs, second minus first; with ``keep``, by pairs of images with these seeds."""
         suite = suite_of(runs[0], T2iatSuite)
-        of_first, of_second = ([t2iat_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
-        (neutral, others), (neutral_of_second, others_of_second) = map(_missing, runs)
+        first, second = ([t2iat_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
+        neutral, others = zip(*map(_missing, runs), strict=True)
         return compare_t2iat(
-            of_first,
-            of_second,
-            replace(t2iat_design(suite), missing_attributes=others + others_of_second),
-            paired=keep is not None,
-            n_resamples=resamples,
-            seed=runs[0].record["seed"],
-            missing=(neutral, neutral_of_second),
-        )
+            first, second, replace(t2iat_design(suite), missing_attributes=others[0] + others[1]),
+            paired=keep is not None, n_resamples=resamples, seed=runs[0].record["seed"], missing=neutral,
+        )  # fmt: skip
 
     def compared_groups(self, suite: T2iatSuite) -> Sequence[ComparedGroups]:
         """Return the two attributes."""

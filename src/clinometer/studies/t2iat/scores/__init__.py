@@ -26,10 +26,10 @@ from clinometer.metrics.verdict import (
     with_bounds,
 )
 from clinometer.stats.batches import batch_correlation
+from clinometer.stats.bounded_means import TEST
 from clinometer.studies.t2iat.scores.stimuli import (
     ConceptMeasurer,
     Density,
-    DesignedTest,
     MeasuredConcept,
     MeasuredStimulus,
     SeenConcept,
@@ -38,7 +38,7 @@ from clinometer.studies.t2iat.scores.stimuli import (
     density,
     distribution_rows,
 )
-from clinometer.studies.t2iat.scores.stimulus_tests import Arrow, amplification_rows, overall_rows, stimulus_tests
+from clinometer.studies.t2iat.scores.stimulus_tests import amplification_rows, overall_rows, stimulus_tests
 
 PROMPT_TEST = "prompts permuted between X and Y with their images, two-sided"
 TEST_FAMILY = "differential associations of the suite"
@@ -74,7 +74,7 @@ class _View:
 
     @property
     def arrows(self) -> dict[str, MeasuredStimulus]:
-        """The same by the encoders that read text."""
+        """All stimuli by name, averaged over the encoders that read text."""
         return {name: one for seen in self.concepts.values() for name, one in seen.arrows.items()}
 
 
@@ -94,9 +94,9 @@ def t2iat_study(
 def t2iat_study_of(
     encoders: Sequence[str], design: T2iatDesign, measured: Iterable[tuple[int, MeasuredConcept]], *, seed: int
 ) -> T2iatStudy:
-    """Return the same of measured concepts, each with its number, in any order.
+    """Return the study of measured concepts, each with its number, in any order.
 
-    ``measured`` : what a :class:`ConceptMeasurer` of these encoders and this seed says of them, in whatever process.
+    ``measured`` : from a :class:`ConceptMeasurer` of these encoders and this seed, in any process.
 
     Raises
     ------
@@ -115,8 +115,8 @@ def t2iat_study_of(
     if len(encoders) == 1:  # the average of one encoder is that encoder
         rows += [replace(row, encoder=encoders[0]) for row in rows]
     else:
-        for encoder, own in zip(encoders, single, strict=True):
-            rows += _rows(_View(encoder, own, [own]), design, seed)
+        for encoder, concepts in zip(encoders, single, strict=True):
+            rows += _rows(_View(encoder, concepts, [concepts]), design, seed)
     rows += _batch_rows(together)
     densities = tuple(density(name, stimulus.associations) for name, stimulus in together.stimuli.items())
     return T2iatStudy(tuple(rows), densities)
@@ -145,7 +145,7 @@ def _rows(view: _View, design: T2iatDesign, seed: int) -> list[Score]:
         *_stimulus_rows(view, design),
         *_amplification(view, design, seed),
     ]
-    return _bound(_judge(_correct(rows), design), view, design, seed)
+    return _bound(_judge(rows, design), view, design, seed)
 
 
 def _bound(rows: list[Score], view: _View, design: T2iatDesign, seed: int) -> list[Score]:
@@ -158,7 +158,7 @@ def _bound(rows: list[Score], view: _View, design: T2iatDesign, seed: int) -> li
     fillings = []
     for side in (0, 1):
         filled = [*_test_rows(view, design, seed, side), *_stimulus_rows(view, design, side)]
-        fillings.append({_about_row(row): row for row in _judge(_correct(filled), design)})
+        fillings.append({_about_row(row): row for row in _judge(filled, design)})
     bounded = []
     for row in rows:
         others = [[filled[_about_row(row)]] for filled in fillings if _about_row(row) in filled]
@@ -188,13 +188,12 @@ def _test_rows(view: _View, design: T2iatDesign, seed: int, side: int | None = N
         pair = average_pairs(pairs, x.prompts, y.prompts)
         drawn = partial(_pair_draws, x, y, order)
         association = pair_association(pair, rng=np.random.default_rng([seed, order]), drawn=drawn)
-        again = sum(s.repeats for name in (test.x, test.y) for s in view.concepts[name].stimuli.values())
-        names = [s for name in (test.x, test.y) for s in design.concepts[name]]
-        lost, unbounded = sum(design.missing.get(s, 0) for s in names), design.unbounded(names)
-        rows += [
-            replace(with_reasons(row, unbounded), n_repeated=again, n_missing=lost)
-            for row in _rows_of(association, test, view.encoder)
-        ]
+        names = design.stimuli_of(test)
+        about = {
+            "concept": test.name, "encoder": view.encoder, "n_missing": sum(design.missing.get(s, 0) for s in names),
+            "n_repeated": sum(s.repeats for name in (test.x, test.y) for s in view.concepts[name].stimuli.values()),
+        }  # fmt: skip
+        rows += [with_reasons(row, design.unbounded(names)) for row in _rows_of(association, **about)]
     return rows
 
 
@@ -205,79 +204,46 @@ def _pair_draws(x: SeenConcept, y: SeenConcept, order: int) -> tuple[PairDraws, 
     return difference_draws(images, sets), difference_draws(prompts, sets)
 
 
-def _rows_of(association: DifferentialAssociation, test: DesignedTest, encoder: str) -> list[Score]:
-    left_out = f"left out for want of images: {association.left_out} of the prompts" if association.left_out else ""
-    about: dict[str, Any] = {
-        "metric": "t2iat",
-        "concept": test.name,
-        "encoder": encoder,
-        "n_target": association.n_x + association.n_y,
-        "n_a": association.n_a,
-        "n_b": association.n_b,
-        "reason": "; ".join(part for part in (association.reason, left_out) if part),
-    }
+def _rows_of(test: DifferentialAssociation, **about: Any) -> list[Score]:
+    """Return the rows of S and d."""
+    left_out = f"left out for want of images: {test.left_out} of the prompts" if test.left_out else ""
+    about |= {
+        "metric": "t2iat", "n_target": test.n_x + test.n_y, "n_a": test.n_a, "n_b": test.n_b,
+        "reason": "; ".join(filter(None, (test.reason, left_out))),
+    }  # fmt: skip
     statistic = Score(
-        component="differential_association",
-        value=association.statistic,
-        low=association.low,
-        high=association.high,
-        stimulus_low=association.stimulus_low,
-        stimulus_high=association.stimulus_high,
-        p=association.p_value,
-        test=PROMPT_TEST,
-        p_exact=association.exact,
-        p_error=association.p_error,
-        n_splits=storable(association.n_splits),
-        p_method=association.p_method,
-        p_low=association.p_low,
-        p_high=association.p_high,
-        family=TEST_FAMILY,
-        **about,
-    )
+        component="differential_association", value=test.statistic, low=test.low, high=test.high,
+        stimulus_low=test.stimulus_low, stimulus_high=test.stimulus_high, p=test.p_value, test=PROMPT_TEST,
+        p_exact=test.exact, p_error=test.p_error, n_splits=storable(test.n_splits), p_method=test.p_method,
+        p_low=test.p_low, p_high=test.p_high, family=TEST_FAMILY, **about,
+    )  # fmt: skip
     effect_size = Score(
-        component="effect_size",
-        value=association.effect_size,
-        low=association.effect_size_low,
-        high=association.effect_size_high,
-        stimulus_low=association.effect_size_stimulus_low,
-        stimulus_high=association.effect_size_stimulus_high,
-        **about,
-    )
+        component="effect_size", value=test.effect_size, low=test.effect_size_low, high=test.effect_size_high,
+        stimulus_low=test.effect_size_stimulus_low, stimulus_high=test.effect_size_stimulus_high, **about,
+    )  # fmt: skip
     return [statistic, effect_size]
 
 
 def _concept_rows(view: _View, design: T2iatDesign) -> list[Score]:
-    """Mean association of each concept with its own attribute images: the two parts of S."""
+    """Report the mean association of each concept with its own attribute images: the two parts of S."""
     rows = []
     for concept in design.concepts:
         seen = view.concepts[concept]
         prompts = seen.prompts
-        about: dict[str, Any] = {
-            "metric": "association",
-            "component": "mean",
-            "category": concept,
-            "encoder": view.encoder,
-            "n_target": prompts.n_images,
-            "n_a": sum(prompts.sizes_a),
-            "n_b": sum(prompts.sizes_b),
-            "n_repeated": sum(stimulus.repeats for stimulus in seen.stimuli.values()),
-        }
-        if prompts.reason:
-            rows.append(Score(reason=prompts.reason, **about))
-            continue
-        over_images, over_prompts = seen.intervals
-        over_both = containing(over_prompts, over_images)
-        rows.append(
-            Score(
-                value=prompts.association,
-                low=over_images[0],
-                high=over_images[1],
-                stimulus_low=over_both[0],
-                stimulus_high=over_both[1],
-                reason="" if isfinite(over_prompts[0]) else "stimulus interval: the concept has one prompt only",
-                **about,
-            )
-        )
+        row = Score(
+            metric="association", component="mean", category=concept, encoder=view.encoder, reason=prompts.reason,
+            n_target=prompts.n_images, n_a=sum(prompts.sizes_a), n_b=sum(prompts.sizes_b),
+            n_repeated=sum(stimulus.repeats for stimulus in seen.stimuli.values()),
+        )  # fmt: skip
+        if not prompts.reason:
+            (low, high), over_prompts = seen.intervals
+            stimulus_low, stimulus_high = containing(over_prompts, (low, high))
+            reason = "" if isfinite(over_prompts[0]) else "stimulus interval: the concept has one prompt only"
+            row = replace(
+                row, value=prompts.association, low=low, high=high, stimulus_low=stimulus_low,
+                stimulus_high=stimulus_high, reason=reason,
+            )  # fmt: skip
+        rows.append(row)
     return rows
 
 
@@ -285,101 +251,68 @@ def _stimulus_rows(view: _View, design: T2iatDesign, side: int | None = None) ->
     """Report Asc of every stimulus and its distribution; with ``side``, Asc alone, what is missing filled in to it."""
     rows: list[Score] = []
     stimuli = view.stimuli
-    estimates = {name: stimuli[name].image for _, name in _list_pairs(design)}
+    estimates = {name: stimuli[name].image for _, name in design.stimuli}
     tests = stimulus_tests(stimuli, estimates, missing=None if side is None else design.missing, side=side or 0)
-    for category, name in _list_pairs(design):
-        estimate, test = estimates[name], tests[name]
+    for category, name in design.stimuli:
+        estimate, test, about = estimates[name], tests[name], _about(view, category, name)
         rows.append(
             Score(
-                metric="association",
-                component="mean",
-                value=estimate.value if side is None else test.value,
-                low=test.low,
-                high=test.high,
-                p=test.p,
-                p_error=0.0,
-                test=tests.test,
-                family=STIMULUS_FAMILY,
-                reason=estimate.reason,
-                n_missing=design.missing.get(name, 0),
-                n_missing_attributes=design.lacking([name]),
-                **_about(view, category, name),
+                metric="association", component="mean", value=estimate.value if side is None else test.value,
+                low=test.low, high=test.high, p=test.p, p_error=0.0, test=TEST, family=STIMULUS_FAMILY,
+                reason=estimate.reason, n_missing=design.missing.get(name, 0),
+                n_missing_attributes=design.lacking([name]), **about,
             )
-        )
-        rows += distribution_rows(name, category, view.encoder, stimuli[name]) if side is None else []
+        )  # fmt: skip
+        rows += distribution_rows(stimuli[name].associations, about) if side is None else []
     return rows
 
 
 def _amplification(view: _View, design: T2iatDesign, seed: int) -> list[Score]:
     rows: list[Score] = []
     arrows: dict[str, list[tuple[WelchEstimate, WelchEstimate]]] = {}
-    read = view.arrows
-    heads = {name: read[name].image for _, name in _list_pairs(design)}
-    tails = {name: read[name].text for _, name in _list_pairs(design)}
-    images = stimulus_tests(read, heads)
-    changes = stimulus_tests(read, heads, tails)
-    for category, name in _list_pairs(design):
-        arrows.setdefault(category, []).append((heads[name], tails[name]))
-        arrow = Arrow(heads[name], tails[name], images[name], changes[name], changes.test)
-        rows += amplification_rows(arrow, **_about(view, category, name))
+    stimuli = view.arrows
+    heads = {name: stimuli[name].image for _, name in design.stimuli}
+    tails = {name: stimuli[name].text for _, name in design.stimuli}
+    images = stimulus_tests(stimuli, heads)
+    changes = stimulus_tests(stimuli, heads, tails)
+    for category, name in design.stimuli:
+        arrow = heads[name], tails[name]
+        arrows.setdefault(category, []).append(arrow)
+        rows += amplification_rows(*arrow, images[name], changes[name], **_about(view, category, name))
     everything = {"all": [arrow for pairs in arrows.values() for arrow in pairs]}
     for order, (category, pairs) in enumerate(({**arrows, **everything} if len(arrows) > 1 else everything).items()):
         rows += overall_rows(pairs, np.random.default_rng([seed, order]), category=category, encoder=view.encoder)
     return rows
 
 
-def _list_pairs(design: T2iatDesign) -> list[tuple[str, str]]:
-    """Return (concept, stimulus) pairs in order."""
-    return [(concept, name) for concept, stimuli in design.concepts.items() for name in stimuli]
-
-
 def _about(view: _View, category: str, name: str) -> dict[str, Any]:
-    """Return what a row about a stimulus says of it, with its numbers of images."""
+    """Return what all rows about a stimulus share: its names, and its numbers of images."""
     stimulus = view.concepts[category].stimuli[name]
     return {
-        "concept": name,
-        "category": category,
-        "encoder": view.encoder,
-        "n_target": stimulus.n,
-        "n_a": stimulus.n_a,
-        "n_b": stimulus.n_b,
-        "n_repeated": stimulus.repeats,
-        "n_batches": stimulus.n_batches,
-    }
-
-
-def _correct(rows: Sequence[Score]) -> list[Score]:
-    """Return rows with their q-values, each within its family (and, for overall rows, its component)."""
-    families: dict[tuple[str, str, str], list[int]] = {}
-    for order, row in enumerate(rows):
-        if row.family:
-            families.setdefault((row.metric, row.component, row.family), []).append(order)
-    corrected_rows = list(rows)
-    for members in families.values():
-        family = corrected([rows[order] for order in members], rows[members[0]].family)
-        for order, row in zip(members, family, strict=True):
-            corrected_rows[order] = row
-    return corrected_rows
+        "concept": name, "category": category, "encoder": view.encoder, "n_target": stimulus.n, "n_a": stimulus.n_a,
+        "n_b": stimulus.n_b, "n_repeated": stimulus.repeats, "n_batches": stimulus.n_batches,
+    }  # fmt: skip
 
 
 def _judge(rows: Sequence[Score], design: T2iatDesign) -> list[Score]:
-    """Return rows with their verdicts: of tests by the interval over prompts, of stimuli by that over images."""
-    judge: dict[tuple[str, str], tuple[Ends, int]] = {
+    """Return one view's rows with their q-values and verdicts, each within its family and component.
+
+    Tests are judged by the interval over prompts, stimuli by that over images.
+    """
+    judged: dict[tuple[str, str], tuple[Ends, int]] = {
         ("t2iat", "differential_association"): (stimulus_ends, 0),  # its unit is the prompt
         ("association", "mean"): (image_ends, FEWEST_IMAGES),
     }
+    families: dict[tuple[str, str, str], list[int]] = {}
+    for place, row in enumerate(rows):
+        if row.family:
+            families.setdefault((row.metric, row.component, row.family), []).append(place)
     judged_rows = list(rows)
-    families = {(row.metric, row.component, row.encoder, row.family) for row in rows if row.family}
-    for metric, component, encoder, family in sorted(families):
-        if (metric, component) not in judge:
-            continue
-        ends, fewest = judge[metric, component]
-        places = [
-            i for i, row in enumerate(rows)
-            if (row.metric, row.component, row.encoder, row.family) == (metric, component, encoder, family)
-        ]  # fmt: skip
-        sides: dict[str, Any] = {"a": design.a, "b": design.b, "margin": design.margin}
-        judged = judge_family([rows[i] for i in places], ends=ends, fewest=fewest, **sides)
-        for i, row in zip(places, judged, strict=True):
-            judged_rows[i] = row
+    for (metric, component, family), places in families.items():
+        members = corrected([rows[place] for place in places], family)
+        if (metric, component) in judged:
+            ends, fewest = judged[metric, component]
+            members = judge_family(members, a=design.a, b=design.b, margin=design.margin, ends=ends, fewest=fewest)
+        for place, row in zip(places, members, strict=True):
+            judged_rows[place] = row
     return judged_rows

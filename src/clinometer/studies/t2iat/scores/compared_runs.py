@@ -24,7 +24,7 @@ from clinometer.metrics.t2iat.draws import (
     set_draws,
     set_swaps,
 )
-from clinometer.metrics.t2iat.sets import PromptSet, average_sets, pooled_deviation, prompt_set
+from clinometer.metrics.t2iat.sets import PromptSet, average_sets, pooled_deviation
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.batches import linked
 from clinometer.stats.bootstrap import magnitude_excess
@@ -35,7 +35,9 @@ from clinometer.studies.t2iat.scores.stimuli import (
     T2iatDesign,
     T2iatEmbeddings,
     average_stimulus,
+    image_estimate,
     images_only,
+    set_of_prompts,
     stimulus_cosines,
 )
 
@@ -56,7 +58,7 @@ class ComparedRun:
 class ComparedPair:
     """Both runs as one encoder, or the average of all, sees them, with resamples of each concept's association.
 
-    ``images`` and ``prompts`` hold, by concept of a test, the draws of the first and of the second run.
+    ``images`` and ``prompts`` : by concept of a test, the draws of the first and of the second run.
     """
 
     encoder: str
@@ -88,9 +90,9 @@ def shared_stimuli(first: T2iatEmbeddings, second: T2iatEmbeddings, design: T2ia
     """Return the stimuli of each concept that have every kind of image in both runs."""
 
     def whole(name: str) -> bool:
-        kinds = [(run.neutral[name], run.attribute[name, design.a], run.attribute[name, design.b])
-                 for run in (first, second)]  # fmt: skip
-        return all(len(images) for of_run in kinds for images in of_run)
+        kinds = ((run.neutral[name], *(run.attribute[name, group] for group in (design.a, design.b)))
+                 for run in (first, second))  # fmt: skip
+        return all(len(images) for kind in kinds for images in kind)
 
     return {concept: tuple(filter(whole, stimuli)) for concept, stimuli in design.concepts.items()}
 
@@ -118,21 +120,12 @@ def compared_pair(
 def _run(encoders: Sequence[T2iatEmbeddings], settings: ComparisonSettings) -> ComparedRun:
     a, b = settings.design.a, settings.design.b
     sets = {
-        concept: [
-            prompt_set(
-                [encoder.neutral[name] for name in stimuli],
-                *([encoder.attribute[name, group] for name in stimuli] for group in (a, b)),
-                name=concept,
-                batches=[[encoder.batches.get((name, group)) for group in ("", a, b)] for name in stimuli],
-            )
-            for encoder in encoders
-        ]
+        concept: [set_of_prompts(encoder, settings.design, concept, stimuli) for encoder in encoders]
         for concept, stimuli in settings.shared.items()
     }
     stimuli = {
         name: average_stimulus([images_only(stimulus_cosines(encoder, name, a, b)) for encoder in encoders])
-        for names in settings.design.concepts.values()
-        for name in names
+        for _, name in settings.design.stimuli
     }
     return ComparedRun(sets, {concept: average_sets(by_encoder) for concept, by_encoder in sets.items()}, stimuli)
 
@@ -142,16 +135,12 @@ def _set_draws(
 ) -> tuple[SetDraws, SetDraws]:
     """Return the draws of a concept's association in both runs: by the same weights where their items are partners."""
     seeds = image_seeds(settings.seed, paired=prompts or settings.paired)
-    drawn = [
-        set_draws(
-            run.averages[concept],
-            settings.n_resamples,
-            np.random.default_rng([seed, order, int(prompts)]),
-            prompts=prompts,
-        )
-        for run, seed in zip(runs, seeds, strict=True)
-    ]
-    return drawn[0], drawn[1]
+    rngs = (np.random.default_rng([seed, order, int(prompts)]) for seed in seeds)
+    first, second = (
+        set_draws(run.averages[concept], settings.n_resamples, rng, prompts=prompts)
+        for run, rng in zip(runs, rngs, strict=True)
+    )
+    return first, second
 
 
 def pair_swaps(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings) -> PairSwaps:
@@ -179,11 +168,8 @@ def levelled(
     """Return both runs with equally many images of everything: the first ones of the larger."""
 
     def cut(run: T2iatEmbeddings, other: T2iatEmbeddings) -> T2iatEmbeddings:
-        return replace(
-            run,
-            neutral=cut_alike(run.neutral, other.neutral),
-            attribute=cut_alike(run.attribute, other.attribute),
-        )
+        neutral, attribute = cut_alike(run.neutral, other.neutral), cut_alike(run.attribute, other.attribute)
+        return replace(run, neutral=neutral, attribute=attribute)
 
     pairs = list(zip(first, second, strict=True))
     return [cut(one, other) for one, other in pairs], [cut(other, one) for one, other in pairs]
@@ -214,26 +200,25 @@ def stimulus_difference_rows(
     ``missing`` : neutral images of either run that are not there; with ``side`` they make ΔAsc least (0) or most.
     """
     rows = []
-    for concept, stimuli in design.concepts.items():
-        for name in stimuli:
-            lost = [of_run.get(name, 0) for of_run in missing]
-            both = first[name], second[name]
-            if side is not None:  # of pairs it is not asked which picture is there: neither is taken to be
-                counts = [sum(lost)] * 2 if paired else lost
-                both = both[0].filled(counts[0], 1 - side), both[1].filled(counts[1], side)
-            estimate = difference_estimate(*both, design, paired=paired)
-            (low, high), p = _interval_and_p(estimate, confidence)
-            rows.append(
-                Score(
-                    metric=METRIC, component="association", concept=name, category=concept, encoder=encoder,
-                    value=estimate.value, low=low, high=high, p=p, p_error=0.0 if isfinite(p) else nan,
-                    test=(PAIRED_TEST if paired else UNPAIRED_TEST) if isfinite(p) else "", reason=estimate.reason,
-                    n_target=min(len(run[name].image_a) for run in (first, second)),
-                    n_a=min(cosines.image_a.shape[1] for cosines in both),
-                    n_b=min(cosines.image_b.shape[1] for cosines in both), n_missing=sum(lost),
-                    n_batches=min(filter(None, (run[name].n_batches for run in (first, second))), default=0),
-                )
-            )  # fmt: skip
+    for concept, name in design.stimuli:
+        lost = [counts.get(name, 0) for counts in missing]
+        both = first[name], second[name]
+        if side is not None:  # of a pair with a missing picture neither is assumed to be there
+            counts = [sum(lost)] * 2 if paired else lost
+            both = both[0].filled(counts[0], 1 - side), both[1].filled(counts[1], side)
+        estimate = difference_estimate(*both, design, paired=paired)
+        (low, high), p = _interval_and_p(estimate, confidence)
+        rows.append(
+            Score(
+                metric=METRIC, component="association", concept=name, category=concept, encoder=encoder,
+                value=estimate.value, low=low, high=high, p=p, p_error=0.0 if isfinite(p) else nan,
+                test=(PAIRED_TEST if paired else UNPAIRED_TEST) if isfinite(p) else "", reason=estimate.reason,
+                n_target=min(len(run[name].image_a) for run in (first, second)),
+                n_a=min(cosines.image_a.shape[1] for cosines in both),
+                n_b=min(cosines.image_b.shape[1] for cosines in both), n_missing=sum(lost),
+                n_batches=min(filter(None, (run[name].n_batches for run in (first, second))), default=0),
+            )
+        )  # fmt: skip
     return rows
 
 
@@ -241,19 +226,22 @@ def difference_estimate(
     first: StimulusCosines, second: StimulusCosines, design: T2iatDesign, *, paired: bool,
     signs: tuple[float, float] = (1.0, 1.0),
 ) -> WelchEstimate:  # fmt: skip
-    """``signs[1]·Asc(second) − signs[0]·Asc(first)`` with its error over images; no value where a kind is missing."""
-    what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
-    if paired:  # pairs are of one batch where either of their images are
-        both = [
-            own if other is None else other if own is None else linked([own, other])
-            for own, other in zip(first.batches, second.batches, strict=True)
-        ]
-        first, second = (replace(run, batches=tuple(both)) for run in (first, second))
-    units = first.units, second.units
-    cosines = [(sign * run.image_a, sign * run.image_b) for run, sign in zip(units, signs, strict=True)]
+    """Return ``signs[1]·Asc(second) − signs[0]·Asc(first)`` with its error over images.
+
+    It has no value where a kind of image is missing.
+    """
+    if paired:  # two pairs are of one batch if two of their images are
+        batches = tuple(
+            labels if other is None else other if labels is None else linked([labels, other])
+            for labels, other in zip(first.batches, second.batches, strict=True)
+        )
+        first, second = (replace(run, batches=batches) for run in (first, second))
+    before, after = (
+        (sign * run.units.image_a, sign * run.units.image_b) for run, sign in zip((first, second), signs, strict=True)
+    )
     if paired:
-        return paired_bilinear_difference(cosines[0], cosines[1], what)
-    return bilinear_mean(*cosines[1], what) + (-bilinear_mean(*cosines[0], what))
+        return paired_bilinear_difference(before, after, design.kinds)
+    return bilinear_mean(*after, design.kinds) + (-bilinear_mean(*before, design.kinds))
 
 
 def _interval_and_p(estimate: WelchEstimate, confidence: float) -> tuple[tuple[float, float], float]:
@@ -276,32 +264,41 @@ def magnitude_of_stimuli(
     """Return ``mean |Asc(second)| − mean |Asc(first)|`` over the stimuli that both runs measure.
 
     p flips the sign of each stimulus's difference: a stimulus whose runs change places. ``low, high`` are over images,
-    the signs of the estimates held; ``stimulus_low, stimulus_high`` are the t interval over stimuli. Both are moved
+    the signs of the estimates fixed; ``stimulus_low, stimulus_high`` are the t interval over stimuli. Both are moved
     outwards by what either run's magnitude may owe to stimuli near 0 (``magnitude_excess``).
     """
-    names = [name for stimuli in design.concepts.values() for name in stimuli]
-    names = [name for name in names if len(first[name].associations) and len(second[name].associations)]
+    names = [name for _, name in design.stimuli if all(len(run[name].associations) for run in (first, second))]
     about: dict[str, Any] = {"metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(names)}
     if not names:
         return not_measured(Score(reason="no stimulus is measured in both runs", **about))
     names, left_out = _with_error(first, second, names, design)
     about["n_target"] = len(names)
     estimates = []
-    for runs in ((first[name], second[name]) for name in names):  # |Asc(second)| − |Asc(first)| of each
-        one, two = (float(np.sign(run.associations.mean())) for run in runs)
-        estimates.append(difference_estimate(*runs, design, paired=paired, signs=(one, two)))
+    for name in names:  # |Asc(second)| − |Asc(first)| of each
+        one, two = (float(np.sign(run[name].associations.mean())) for run in (first, second))
+        estimates.append(difference_estimate(first[name], second[name], design, paired=paired, signs=(one, two)))
     values = np.array([estimate.value for estimate in estimates])
     permutation = sign_flip_test(values, rng=rng)
-    low, high = _interval_and_p(_mean_of(estimates), confidence)[0]
+    n = len(estimates)
+    over_images = WelchEstimate(
+        sum(estimate.value for estimate in estimates) / n,
+        tuple(variance / n**2 for estimate in estimates for variance in estimate.variances),
+        tuple(freedom for estimate in estimates for freedom in estimate.freedoms),
+    )
+    low, high = _interval_and_p(over_images, confidence)[0]
     variance, freedom = mean_part(values)
     over_stimuli = WelchEstimate(float(values.mean()), (variance,), (freedom,))
     stimulus_low, stimulus_high = _interval_and_p(over_stimuli, confidence)[0]
-    alone = "interval over stimuli: there is one only" if len(names) == 1 else ""
+    alone = "interval over stimuli: there is one only" if n == 1 else ""
     row = Score(
         value=float(values.mean()), low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
         test=test, **permuted(permutation), reason="; ".join(filter(None, (alone, left_out))), **about,
     )  # fmt: skip
-    excess = [_excess(run, names, design) for run in (first, second)]
+    excess = []
+    for run in (first, second):
+        single = [image_estimate(run[name], design) for name in names]
+        errors = [estimate.standard_error for estimate in single]
+        excess.append(float(magnitude_excess([estimate.value for estimate in single], errors).mean()))
     return magnitude_row(row, excess, ends=stimulus_ends, containing=True)
 
 
@@ -310,36 +307,12 @@ def _with_error(
     design: T2iatDesign,
 ) -> tuple[list[str], str]:  # fmt: skip
     """Return the stimuli whose images vary in both runs, and why others are left out; all, where none varies."""
-    spread = [
-        [np.isfinite(estimate.standard_error) for estimate in _estimates(run, names, design)] for run in (first, second)
-    ]
-    with_spread = [name for name, *finite in zip(names, *spread, strict=True) if all(finite)]
+    with_spread = [
+        name for name in names
+        if all(np.isfinite(image_estimate(run[name], design).standard_error) for run in (first, second))
+    ]  # fmt: skip
     if not with_spread:
         return names, "no interval: every stimulus has one image of a kind in one of the runs"
     out = [name for name in names if name not in with_spread]
     words = named_or_counted(out, "stimuli")
     return with_spread, f"left out, with one image of a kind in one of the runs: {words}" if out else ""
-
-
-def _estimates(run: Mapping[str, StimulusCosines], names: list[str], design: T2iatDesign) -> list[WelchEstimate]:
-    what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
-    units = [run[name].units for name in names]
-    return [bilinear_mean(own.image_a, own.image_b, what) for own in units]
-
-
-def _excess(run: Mapping[str, StimulusCosines], names: list[str], design: T2iatDesign) -> float:
-    """Return by how much a run's mean magnitude may be too large, with stimuli near 0."""
-    estimates = _estimates(run, names, design)
-    return float(
-        magnitude_excess(
-            [estimate.value for estimate in estimates], [estimate.standard_error for estimate in estimates]
-        ).mean()
-    )
-
-
-def _mean_of(estimates: list[WelchEstimate]) -> WelchEstimate:
-    """Return the mean of independent estimates."""
-    n = len(estimates)
-    variances = tuple(v / n**2 for estimate in estimates for v in estimate.variances)
-    freedoms = tuple(f for estimate in estimates for f in estimate.freedoms)
-    return WelchEstimate(sum(estimate.value for estimate in estimates) / n, variances, freedoms)

@@ -7,7 +7,7 @@ stays of one is a few numbers an image and, of each test that it is part of, the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from math import isnan, nan
@@ -46,7 +46,7 @@ class StimulusCosines:
     text_a, text_b : (1 × words); no columns where the encoder reads no text.
     poles : (2,), mean Asc of the images with A and of those with B themselves, none compared with itself; NaN where
         one kind is missing, or has a single image.
-    repeats : neutral images that are another one again and do not count.
+    repeats : neutral images that repeat another one and do not count.
     batches : of the neutral images, and of those with A and with B, the batch of each; None where each is by itself.
     """
 
@@ -60,19 +60,20 @@ class StimulusCosines:
 
     @property
     def units(self) -> StimulusCosines:
-        """Return what is sampled: images, or, where these came in batches, batches in their place."""
-        rows, *columns = self.batches
-        if all(own is None for own in self.batches) or not len(self.associations):
+        """The cosines of what is sampled: images, or, where these came in batches, batches in their place."""
+        neutral, with_a, with_b = self.batches
+        if all(labels is None for labels in self.batches) or not len(self.associations):
             return self
-        image_a, image_b = (
-            by_batch(by_batch(cosines, rows).T, own).T
-            for cosines, own in zip((self.image_a, self.image_b), columns, strict=True)
+        return replace(
+            self,
+            image_a=by_batch(by_batch(self.image_a, neutral).T, with_a).T,
+            image_b=by_batch(by_batch(self.image_b, neutral).T, with_b).T,
+            batches=(None, None, None),
         )
-        return replace(self, image_a=image_a, image_b=image_b, batches=(None, None, None))
 
     @property
     def n_batches(self) -> int:
-        """Count the batches of the neutral images; 0 where every image is one by itself."""
+        """Batches of the neutral images; 0 where every image is one by itself."""
         return 0 if self.batches[0] is None else len(np.unique(self.batches[0]))
 
     @property
@@ -91,18 +92,18 @@ class StimulusCosines:
     def filled(self, n: int, side: int) -> StimulusCosines:
         """Add so many neutral images, all as far to B (``side`` 0), or to A, as the images with it are.
 
-        Only differences of the two cosines count; where there is no image, or none to tell how far, it stays so.
+        Only differences of the two cosines count; without images, or without poles, nothing is added.
         """
         if not (n and len(self.associations) and np.isfinite(self.poles).all()):
             return self
         furthest = (self.poles.min(), self.poles.max())[side]
+        neutral, *others = self.batches
         return replace(
             self,
             image_a=np.vstack([self.image_a, np.full((n, self.image_a.shape[1]), furthest)]),
             image_b=np.vstack([self.image_b, np.zeros((n, self.image_b.shape[1]))]),
-            batches=(None if self.batches[0] is None else labels_of(np.zeros(len(self.image_a) + n), self.batches[0]),
-                     *self.batches[1:]),
-        )  # fmt: skip
+            batches=(None if neutral is None else labels_of(np.zeros(len(self.image_a) + n), neutral), *others),
+        )
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class MeasuredStimulus:
 
     @property
     def n_batches(self) -> int:
-        """Count the batches of the neutral images; 0 where every image is one by itself."""
+        """Batches of the neutral images; 0 where every image is one by itself."""
         return 0 if self.batches is None else len(np.unique(self.batches))
 
 
@@ -159,35 +160,32 @@ def stimulus_cosines(embeddings: T2iatEmbeddings, stimulus: str, a: str, b: str)
     text_a = text_b = np.zeros((1, 0))
     if text is not None:
         text_a, text_b = (_cosines(text[None], embeddings.attribute_texts[stimulus, group]) for group in (a, b))
-    of_images, repeats = (_cosines(image, with_a), _cosines(image, with_b)), embeddings.repeats.get(stimulus, 0)
-    known = [embeddings.batches.get((stimulus, group)) for group in ("", a, b)]
-    batches = tuple(own if own is not None and is_batched(own) else None for own in known)
-    return StimulusCosines(*of_images, text_a, text_b, _poles(with_a, with_b), repeats, batches)
-
-
-def _poles(with_a: np.ndarray, with_b: np.ndarray) -> np.ndarray:
-    """Mean Asc of the images with each attribute: mean_{i≠j} cos = (|S|² − n) / (n (n − 1)) from the sum S of n."""
-    if min(len(with_a), len(with_b)) < 2:
-        return np.full(2, np.nan)
-    units = [unit_vectors(x) for x in (with_a, with_b)]
-    within = [(np.square(x.sum(axis=0)).sum() - len(x)) / (len(x) * (len(x) - 1)) for x in units]
-    between = units[0].mean(axis=0) @ units[1].mean(axis=0)
-    return np.array([within[0] - between, between - within[1]])
+    poles = np.full(2, np.nan)
+    if min(len(with_a), len(with_b)) > 1:  # from the sum S of n unit vectors, mean_{i≠j} cos = (|S|² − n) / (n (n − 1))
+        units = [unit_vectors(x) for x in (with_a, with_b)]
+        within = [(np.square(x.sum(axis=0)).sum() - len(x)) / (len(x) * (len(x) - 1)) for x in units]
+        between = units[0].mean(axis=0) @ units[1].mean(axis=0)
+        poles = np.array([within[0] - between, between - within[1]])
+    labels = [embeddings.batches.get((stimulus, group)) for group in ("", a, b)]
+    return StimulusCosines(
+        _cosines(image, with_a), _cosines(image, with_b), text_a, text_b, poles, embeddings.repeats.get(stimulus, 0),
+        tuple(each if each is not None and is_batched(each) else None for each in labels),
+    )  # fmt: skip
 
 
 def measured_stimulus(cosines: StimulusCosines, design: T2iatDesign, name: str) -> MeasuredStimulus:
     """Return a stimulus without its cosines.
 
-    ``shifts`` : each missing image with an attribute is taken to be as near to the neutral ones as the farthest, or the
+    ``shifts`` : each missing image with an attribute is assumed as near to the neutral ones as the farthest, or the
     nearest, of either attribute is.
     """
     shifts = np.zeros(2)
     if len(cosines.associations):
         means = [cosines.image_a.mean(axis=0), cosines.image_b.mean(axis=0)]
         ends = np.array([min(map(np.min, means)), max(map(np.max, means))])
-        for group, own, order in ((design.a, means[0], ends), (design.b, means[1], ends[::-1])):
+        for group, sign, mean, order in ((design.a, 1, means[0], ends), (design.b, -1, means[1], ends[::-1])):
             lost = design.missing_attributes.get((name, group), 0)
-            shifts += (1 if group == design.a else -1) * lost / (len(own) + lost) * (order - own.mean())
+            shifts += sign * lost / (len(mean) + lost) * (order - mean.mean())
     return MeasuredStimulus(
         cosines.image_a.shape[0], cosines.image_a.shape[1], cosines.image_b.shape[1], cosines.associations,
         image_estimate(cosines, design), text_estimate(cosines, design), cosines.poles, cosines.repeats, shifts,
@@ -205,13 +203,13 @@ def average_stimulus(cosines: Sequence[StimulusCosines]) -> StimulusCosines:
 
 
 def reading(cosines: Sequence[StimulusCosines]) -> list[StimulusCosines]:
-    """Return those of the encoders that read text; all of them, without their texts, where none does."""
+    """Return the cosines of the encoders that read text; where none does, those of all, without texts."""
     with_text = [stimulus for stimulus in cosines if stimulus.text_a.size]
     return with_text or [images_only(stimulus) for stimulus in cosines]
 
 
 def images_only(cosines: StimulusCosines) -> StimulusCosines:
-    """Return the same without texts."""
+    """Return the cosines without those of texts."""
     nothing = np.zeros((1, 0))
     return replace(cosines, text_a=nothing, text_b=nothing)
 
@@ -224,13 +222,9 @@ def _cosines(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def image_estimate(cosines: StimulusCosines, design: T2iatDesign) -> WelchEstimate:
-    """Mean of Asc over a stimulus's neutral images; its error is over images, neutral and with attributes.
-
-    Where these came in batches, it is over batches.
-    """
-    what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
+    """Return the mean of Asc over a stimulus's neutral images, with its error over all images, or their batches."""
     units = cosines.units
-    return bilinear_mean(units.image_a, units.image_b, what)
+    return bilinear_mean(units.image_a, units.image_b, design.kinds)
 
 
 def text_estimate(cosines: StimulusCosines, design: T2iatDesign) -> WelchEstimate:
@@ -247,28 +241,18 @@ def text_estimate(cosines: StimulusCosines, design: T2iatDesign) -> WelchEstimat
     return WelchEstimate(mean.value, mean.variances[1:], mean.freedoms[1:], reason)
 
 
-def distribution_rows(name: str, category: str, encoder: str, stimulus: MeasuredStimulus) -> list[Score]:
+def distribution_rows(values: np.ndarray, about: Mapping[str, Any]) -> list[Score]:
     """Return the quartiles with exact order-statistic intervals, and Tukey's whiskers, of Asc over a stimulus's images.
 
-    The intervals take the attribute images for given: they are about neutral images only.
+    The intervals hold the attribute images fixed: they are about neutral images only.
     """
-    values = stimulus.associations
-    about: dict[str, Any] = {
-        "metric": "association",
-        "concept": name,
-        "category": category,
-        "encoder": encoder,
-        "n_target": len(values),
-        "n_a": stimulus.n_a,
-        "n_b": stimulus.n_b,
-        "n_repeated": stimulus.repeats,
-    }
+    about = {**about, "metric": "association", "n_target": len(values), "n_batches": 0}
     if not len(values):
         reason = "no neutral images, or none with one of the attributes"
         return [Score(component=quartile, reason=reason, **about) for quartile in QUARTILES]
     rows = []
     for quartile, share in QUARTILES.items():
-        # distribution-free: two order statistics, where there are enough
+        # distribution-free: two order statistics, if there are enough
         ranks, low, high = _ranks_about(len(values), share), nan, nan
         if not any(map(isnan, ranks)):
             low, high = (float(np.sort(values)[int(rank)]) for rank in ranks)
@@ -326,8 +310,8 @@ class T2iatDesign:
     tests : differential associations asked for; may be none.
     a, b : the two attributes; positive leans to ``a``.
     margin : size below which an association counts as none; None if the suite names none.
-    missing : by stimulus, its neutral images that were asked for and are not there; where it is not named, none.
-    missing_attributes : the same of its images with an attribute, by stimulus and attribute.
+    missing : by stimulus, its neutral images that were asked for and are not there; none where it is left out.
+    missing_attributes : missing images with an attribute, by stimulus and attribute.
     """
 
     concepts: Mapping[str, tuple[str, ...]]
@@ -338,13 +322,27 @@ class T2iatDesign:
     missing: Mapping[str, int] = field(default_factory=dict)
     missing_attributes: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
+    @property
+    def stimuli(self) -> list[tuple[str, str]]:
+        """All (concept, stimulus) pairs, in order."""
+        return [(concept, name) for concept, names in self.concepts.items() for name in names]
+
+    @property
+    def kinds(self) -> tuple[str, str, str]:
+        """What a single image of each kind is called."""
+        return "neutral image", f"image with {self.a}", f"image with {self.b}"
+
+    def stimuli_of(self, test: DesignedTest) -> list[str]:
+        """Return the stimuli of both sides of a test."""
+        return [*self.concepts[test.x], *self.concepts[test.y]]
+
     def lacking(self, stimuli: Iterable[str]) -> int:
         """Count the images with an attribute that these stimuli lack."""
         names = set(stimuli)
         return sum(n for (name, _), n in self.missing_attributes.items() if name in names)
 
     def unbounded(self, stimuli: Iterable[str]) -> str:
-        """Explain that these give a number no bounds; empty where none is missing."""
+        """Explain why a number from these stimuli has no bounds; return an empty text where no image is missing."""
         n = self.lacking(stimuli)
         return f"no bounds for the {n:,} missing pictures with an attribute" if n else ""
 
@@ -359,11 +357,11 @@ class T2iatEmbeddings:
     attribute : (images × dim) by (stimulus, attribute).
     neutral_texts : (dim,) by stimulus; empty where the encoder reads no text.
     attribute_texts : (words × dim) by (stimulus, attribute); empty where the encoder reads no text.
-    repeats : by stimulus, neutral images that are another one again and are left out already.
+    repeats : by stimulus, neutral images that repeat another one and are left out already.
     saved_again : how far saving a picture again moves its unit vector; two that are closer may be one
         (:mod:`clinometer.stats.repeats`).
     batches : by (stimulus, attribute), the attribute of neutral ones empty, which request, session or cache each image
-        came from, any labels; of what is not named every image is one by itself.
+        came from, any labels; without an entry every image is one by itself.
     """
 
     encoder: str
@@ -380,14 +378,14 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class _Chosen(Mapping[Key, np.ndarray]):
-    """Some rows of each array, (None: all of them), taken when it is asked for."""
+    """Some rows of each array (None: all of them), selected when an array is read."""
 
     def __init__(self, arrays: Mapping[Key, np.ndarray], rows: Mapping[Key, np.ndarray | None]) -> None:
         self._arrays, self._rows = arrays, rows
 
     def __getitem__(self, key: Key) -> np.ndarray:
-        own = self._rows[key]
-        return self._arrays[key] if own is None else self._arrays[key][own]
+        rows = self._rows[key]
+        return self._arrays[key] if rows is None else self._arrays[key][rows]
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._rows)
@@ -404,41 +402,54 @@ def counted_once(
     Of several runs the i-th pictures are partners, and a pair counts where either picture is new in its own run.
     """
 
-    def kept(arrays: Callable[[T2iatEmbeddings], np.ndarray]) -> np.ndarray | None:
-        images = [[sketches(arrays(encoder)) for encoder in run] for run in runs]
-        limits = [[encoder.saved_again for encoder in run] for run in runs]
-        own = reduce(
-            np.intersect1d, (drawn_once(seen, within=limit)[0] for seen, limit in zip(images, limits, strict=True))
-        )
-        return None if len(own) == len(images[0][0]) else own
-
-    neutral = {name: kept(lambda e, name=name: e.neutral[name]) for name in stimuli}  # type: ignore[misc]
-    keys = [(name, group) for name in stimuli for group in groups]
-    attribute = {key: kept(lambda e, key=key: e.attribute[key]) for key in keys}  # type: ignore[misc]
-
-    def repeats(encoder: T2iatEmbeddings, name: str, own: np.ndarray | None) -> int:
-        return encoder.repeats.get(name, 0) + (0 if own is None else len(encoder.neutral[name]) - len(own))
-
-    return tuple(
-        [
-            replace(
-                encoder,
-                neutral=_Chosen(encoder.neutral, neutral),
-                attribute=_Chosen(encoder.attribute, attribute),
-                repeats={name: repeats(encoder, name, own) for name, own in neutral.items()},
-                batches=_of_kept(encoder.batches, {**{(name, ""): own for name, own in neutral.items()}, **attribute}),
-            )
-            for encoder in run
+    def rows_of(name: str, group: str) -> np.ndarray | None:
+        """Return the rows of the pictures that count; None for all of them."""
+        images = [
+            [sketches(e.attribute[name, group] if group else e.neutral[name]) for e in encoders] for encoders in runs
         ]
-        for run in runs
+        limits = [[encoder.saved_again for encoder in encoders] for encoders in runs]
+        new = (drawn_once(seen, within=limit)[0] for seen, limit in zip(images, limits, strict=True))
+        rows = reduce(np.intersect1d, new)
+        return None if len(rows) == len(images[0][0]) else rows
+
+    rows = {(name, group): rows_of(name, group) for name in stimuli for group in ("", *groups)}
+    neutral = {name: rows[name, ""] for name in stimuli}
+    attribute = {key: kept for key, kept in rows.items() if key[1]}
+
+    def once(encoder: T2iatEmbeddings) -> T2iatEmbeddings:
+        repeats = {name: encoder.repeats.get(name, 0) for name in stimuli}
+        for name, kept in neutral.items():
+            repeats[name] += 0 if kept is None else len(encoder.neutral[name]) - len(kept)
+        return replace(
+            encoder,
+            neutral=_Chosen(encoder.neutral, neutral),
+            attribute=_Chosen(encoder.attribute, attribute),
+            repeats=repeats,
+            batches={key: labels if (kept := rows.get(key)) is None else labels[kept]
+                     for key, labels in encoder.batches.items()},
+        )  # fmt: skip
+
+    return tuple([once(encoder) for encoder in encoders] for encoders in runs)
+
+
+def set_of_prompts(
+    encoder: T2iatEmbeddings,
+    design: T2iatDesign,
+    concept: str,
+    stimuli: Sequence[str],
+    missing: Sequence[int] = (),
+    side: int = 0,
+) -> PromptSet:
+    """Return the prompts of some of a concept's stimuli, as one encoder sees them."""
+    groups = (design.a, design.b)
+    return prompt_set(
+        [encoder.neutral[name] for name in stimuli],
+        *([encoder.attribute[name, group] for name in stimuli] for group in groups),
+        name=concept,
+        missing=missing,
+        side=side,
+        batches=[[encoder.batches.get((name, group)) for group in ("", *groups)] for name in stimuli],
     )
-
-
-def _of_kept(
-    batches: Mapping[tuple[str, str], np.ndarray], kept: Mapping[tuple[str, str], np.ndarray | None]
-) -> dict[tuple[str, str], np.ndarray]:
-    """Return the batches of the images that are kept; None keeps all."""
-    return {key: own if (rows := kept.get(key)) is None else own[rows] for key, own in batches.items()}
 
 
 Interval = tuple[float, float]
@@ -452,11 +463,12 @@ class SeenConcept:
     ----------
     prompts : its set of prompts.
     intervals : of its mean association, over images and over prompts; NaN where it cannot be used.
-    drawn : by the order of each test that it is part of, its resamples over images and over prompts; nothing where it
+    drawn : by the order of each test that it is part of, its resamples over images and over prompts; empty where it
         cannot be used.
     stimuli, arrows : its stimuli by name, averaged over the encoders, and over those of them that read text: an arrow's
         two ends must be seen by the same ones.
-    filled : the same, without its stimuli, with what is missing taken to be with B, and with A; nothing of nothing.
+    filled : the concept without its stimuli, with missing images assumed to be like those with B, and with A; empty
+        where none is missing.
     """
 
     prompts: MeasuredSet
@@ -487,19 +499,19 @@ class ConceptMeasurer:
 
     def __call__(self, number: int) -> MeasuredConcept:
         """Compute the cosines of a concept, and what is needed of them."""
-        concept = list(self.design.concepts)[number]
-        names = self.design.concepts[concept]
-        (embeddings,) = counted_once(self.embeddings, stimuli=names, groups=(self.design.a, self.design.b))
-        sets = [self._prompt_set(encoder, concept) for encoder in embeddings]
-        lost = [self.design.missing.get(name, 0) for name in names]
-        ends = [[self._prompt_set(e, concept, lost, side) for e in embeddings] for side in (0, 1)] if any(lost) else []
+        concept, names = list(self.design.concepts.items())[number]
         a, b = self.design.a, self.design.b
+        (embeddings,) = counted_once(self.embeddings, stimuli=names, groups=(a, b))
+        sets = [set_of_prompts(encoder, self.design, concept, names) for encoder in embeddings]
+        lost = [self.design.missing.get(name, 0) for name in names]
+        ends = [
+            [set_of_prompts(encoder, self.design, concept, names, lost, side) for encoder in embeddings]
+            for side in (0, 1)
+        ] if any(lost) else []  # fmt: skip
         stimuli = [{name: stimulus_cosines(encoder, name, a, b) for name in names} for encoder in embeddings]
         views = [
-            self._see(
-                number, own_set, {name: (cosines[name], cosines[name]) for name in names}, [end[i] for end in ends]
-            )
-            for i, (own_set, cosines) in enumerate(zip(sets, stimuli, strict=True))
+            self._see(number, prompts, {name: (cosines[name],) * 2 for name in names}, [end[i] for end in ends])
+            for i, (prompts, cosines) in enumerate(zip(sets, stimuli, strict=True))
         ]
         if len(views) == 1:
             return (*views,)
@@ -510,47 +522,38 @@ class ConceptMeasurer:
         }
         return (self._see(number, average_sets(sets), together, [average_sets(end) for end in ends]), *views)
 
-    def _prompt_set(
-        self, encoder: T2iatEmbeddings, concept: str, missing: Sequence[int] = (), side: int = 0
-    ) -> PromptSet:
-        stimuli, groups = self.design.concepts[concept], (self.design.a, self.design.b)
-        attribute = [[encoder.attribute[name, group] for name in stimuli] for group in groups]
-        neutral = [encoder.neutral[name] for name in stimuli]
-        batches = [[encoder.batches.get((name, group)) for group in ("", *groups)] for name in stimuli]
-        return prompt_set(neutral, *attribute, name=concept, missing=missing, side=side, batches=batches)
-
     def _see(
         self,
         number: int,
-        own_set: PromptSet,
+        prompts: PromptSet,
         stimuli: Mapping[str, tuple[StimulusCosines, StimulusCosines]],
         ends: Sequence[PromptSet] = (),
     ) -> SeenConcept:
-        nothing = (np.nan, np.nan)
+        concept, nothing = list(self.design.concepts)[number], (nan, nan)
         intervals, drawn = (nothing, nothing), dict[int, tuple[SetDraws, SetDraws]]()
-        if not own_set.reason:
-            intervals = self._interval(own_set, number, prompts=False), self._interval(own_set, number, prompts=True)
-            concept = list(self.design.concepts)[number]
-            drawn = {
-                order: (self._draw(own_set, order, test.y == concept, prompts=False),
-                        self._draw(own_set, order, test.y == concept, prompts=True))
-                for order, test in enumerate(self.design.tests)
-                if concept in (test.x, test.y)
-            }  # fmt: skip
-        of_images = {name: measured_stimulus(pair[0], self.design, name) for name, pair in stimuli.items()}
-        of_readers = {
-            name: of_images[name] if pair[0] is pair[1] else measured_stimulus(pair[1], self.design, name)
+        if not prompts.reason:
+            intervals = self._interval(prompts, number, False), self._interval(prompts, number, True)
+            for order, test in enumerate(self.design.tests):
+                if concept in (test.x, test.y):
+                    is_second = test.y == concept
+                    drawn[order] = (
+                        self._draw(prompts, order, is_second, False),
+                        self._draw(prompts, order, is_second, True),
+                    )
+        images = {name: measured_stimulus(pair[0], self.design, name) for name, pair in stimuli.items()}
+        arrows = {
+            name: images[name] if pair[0] is pair[1] else measured_stimulus(pair[1], self.design, name)
             for name, pair in stimuli.items()
         }
         filled = tuple(self._see(number, end, {}) for end in ends)
-        return SeenConcept(own_set.measured(), intervals, drawn, of_images, of_readers, filled)
+        return SeenConcept(prompts.measured(), intervals, drawn, images, arrows, filled)
 
-    def _interval(self, own_set: PromptSet, number: int, *, prompts: bool) -> Interval:
-        rng = np.random.default_rng([self.seed, number, int(prompts)])
-        draws = set_draws(own_set, self.n_resamples, rng, prompts=prompts).association
-        freedom = freedom_of([own_set], prompts=prompts)
-        return interval_of(centred(draws, own_set.association), own_set.association, freedom)
+    def _interval(self, prompts: PromptSet, number: int, over_prompts: bool) -> Interval:
+        rng = np.random.default_rng([self.seed, number, int(over_prompts)])
+        draws = set_draws(prompts, self.n_resamples, rng, prompts=over_prompts).association
+        freedom = freedom_of([prompts], prompts=over_prompts)
+        return interval_of(centred(draws, prompts.association), prompts.association, freedom)
 
-    def _draw(self, own_set: PromptSet, order: int, second: bool, *, prompts: bool) -> SetDraws:
-        rng = set_generator(np.random.default_rng([self.seed, order]), prompts=prompts, second=second)
-        return set_draws(own_set, self.n_resamples, rng, prompts=prompts)
+    def _draw(self, prompts: PromptSet, order: int, is_second: bool, over_prompts: bool) -> SetDraws:
+        rng = set_generator(np.random.default_rng([self.seed, order]), prompts=over_prompts, second=is_second)
+        return set_draws(prompts, self.n_resamples, rng, prompts=over_prompts)

@@ -33,9 +33,9 @@ from clinometer.studies.t2iat.scores.stimuli import MeasuredStimulus, StimulusCo
 
 @dataclass(frozen=True)
 class StimulusTest:
-    """One stimulus: its number, its 95 % interval over images, and the p of 0; NaN where there is none.
+    """The mean association of a stimulus, its 95 % interval over images, and the p of 0; NaN where there is none.
 
-    ``stimulus_low``, ``stimulus_high`` let the words of its text vary as well.
+    ``stimulus_low``, ``stimulus_high`` : the interval over images and the words of its text.
     """
 
     low: float = nan
@@ -46,68 +46,49 @@ class StimulusTest:
     value: float = nan
 
 
-@dataclass(frozen=True)
-class StimulusTests:
-    """The stimuli of a family by name, and what their test takes for chance."""
-
-    by_name: Mapping[str, StimulusTest]
-    test: str
-
-    def __getitem__(self, name: str) -> StimulusTest:
-        return self.by_name.get(name, StimulusTest())
-
-
 def stimulus_tests(
     stimuli: Mapping[str, StimulusCosines] | Mapping[str, MeasuredStimulus],
     estimates: Mapping[str, WelchEstimate],
     texts: Mapping[str, WelchEstimate] | None = None,
     missing: Mapping[str, int] | None = None,
     side: int = 0,
-) -> StimulusTests:
+) -> dict[str, StimulusTest]:
     """Test the mean association of every stimulus, less that of its text, against 0.
 
     ``estimates`` : by name, the mean with its parts: neutral images, images with A, images with B. ``texts`` : the
     association of each text, held fixed but for the stimulus interval; 0 without. ``missing`` : neutral images that are
-    not there, taken to be what those with B (``side`` 0), or with A, score; and then missing images with an attribute
+    not there, assumed to score like those with B (``side`` 0), or with A; and then missing images with an attribute
     move the mean as far as they may.
     """
-    names = [name for name, estimate in estimates.items() if np.isfinite(estimate.value)]
-    if texts is not None:
-        names = [name for name in names if np.isfinite(texts[name].value)]
+    all_words = {name: texts[name] if texts else WelchEstimate(0.0) for name in estimates}
+    names = [name for name in estimates if np.isfinite([estimates[name].value, all_words[name].value]).all()]
+    results = dict.fromkeys(estimates, StimulusTest())
     if not names:
-        return StimulusTests({}, TEST)
-    words = [texts[name] if texts else WelchEstimate(0.0) for name in names]
+        return results
+    words = [all_words[name] for name in names]
     tests = _bounded_means([stimuli[name] for name in names], [estimates[name] for name in names],
                            [text.value for text in words])  # fmt: skip
     if missing is not None:
-        tests = tests.filled([_in_units(stimuli[name], missing.get(name, 0)) for name in names], side)
+        lost = []
+        for name in names:  # in units of chance, as if missing images came in batches like the others
+            n, stimulus = missing.get(name, 0), stimuli[name]
+            lost.append(ceil(n * stimulus.n_batches / len(stimulus.associations)) if stimulus.n_batches else n)
+        tests = tests.filled(lost, side)
         tests = tests.moved(np.array([getattr(stimuli[name], "shifts", np.zeros(2))[side] for name in names]))
     parts = [list(zip(text.variances, text.freedoms, strict=True)) for text in words]
     outer = tests.with_other(
-        np.array([sum(variance for variance, _ in of_text) for of_text in parts]),
-        np.array([float(welch_satterthwaite(of_text)) for of_text in parts]),
+        np.array([sum(variance for variance, _ in text_parts) for text_parts in parts]),
+        np.array([float(welch_satterthwaite(text_parts)) for text_parts in parts]),
     ).interval()
     ends = tests.interval()
-    return StimulusTests(
-        {
-            name: StimulusTest(*map(float, numbers))
-            for name, *numbers in zip(
-                names, ends.low, ends.high, tests.p_value, outer.low, outer.high, tests.value, strict=True
-            )
-        },
-        TEST,
-    )
-
-
-def _in_units(stimulus: StimulusCosines | MeasuredStimulus, images: int) -> int:
-    """Count what further neutral images would be in units of chance, if they came in batches as the others."""
-    return ceil(images * stimulus.n_batches / len(stimulus.associations)) if stimulus.n_batches else images
+    columns = (ends.low, ends.high, tests.p_value, outer.low, outer.high, tests.value)
+    return results | {name: StimulusTest(*map(float, numbers)) for name, *numbers in zip(names, *columns, strict=True)}
 
 
 def _bounded_means(
     stimuli: Sequence[StimulusCosines | MeasuredStimulus], estimates: Sequence[WelchEstimate], offsets: Sequence[float]
 ) -> BoundedMeans:
-    """Return the attribute images' variance is what the estimates have beside that of the neutral ones."""
+    """Return the bounded means of stimuli, with the estimates' variance from attribute images added."""
     shared = [list(zip(estimate.variances[1:], estimate.freedoms[1:], strict=True)) for estimate in estimates]
     poles = np.array([np.nan_to_num(stimulus.poles) for stimulus in stimuli])
     return bounded_means(
@@ -120,30 +101,15 @@ def _bounded_means(
 
 
 FLIP_TEST = "sign flips of the change over stimuli, two-sided"
-CHANGE_TEST = "the images' association against the text's, words fixed: {}"
+CHANGE_TEST = f"the images' association against the text's, words fixed: {TEST}"
 CHANGE_FAMILY = "change from text to images, over the suite's stimuli"
 OVERALL_FAMILY = "mean change from text to images, over the suite's concepts"
 
 
-@dataclass(frozen=True)
-class Arrow:
-    """From a prompt's text to its images.
-
-    Attributes
-    ----------
-    head, tail : the images' mean association and the text's.
-    images : the test of the head; ``change`` that of head less tail, words held fixed, and ``test`` what it is.
-    """
-
-    head: WelchEstimate
-    tail: WelchEstimate
-    images: StimulusTest
-    change: StimulusTest
-    test: str
-
-
-def amplification_rows(arrow: Arrow, **about: Any) -> list[Score]:
-    """Return one stimulus: tail, head, their difference, and that difference in the text's own direction.
+def amplification_rows(
+    head: WelchEstimate, tail: WelchEstimate, images: StimulusTest, fixed: StimulusTest, **about: Any
+) -> list[Score]:
+    """Return the rows of one stimulus: tail, head, their difference, and that difference in the text's own direction.
 
     ::
 
@@ -151,50 +117,36 @@ def amplification_rows(arrow: Arrow, **about: Any) -> list[Score]:
         amplification = sign(Asc(text)) · change          positive: the images go farther where the text already leaned
 
     The interval of the head is over images, that of the tail over words. For the change, ``low, high`` hold the words
-    fixed and ``stimulus_low, stimulus_high`` do not; these hold those. The two associations are cosines between
-    different kinds of things, images and texts, whose spreads differ: the paper compares them as they are, and so does
-    this.
+    fixed and ``stimulus_low, stimulus_high`` do not; the latter contain the former. The two associations are cosines
+    between different kinds of things, images and texts, whose spreads differ: the paper compares them as they are, and
+    so does this.
+
+    ``head``, ``tail`` : mean association of the images, and of the text. ``images`` : the test of the head; ``fixed`` :
+    that of head less tail, words held fixed.
     """
-    change, fixed = arrow.head + (-arrow.tail), arrow.change
+    change, about = head + (-tail), {"metric": "amplification", **about}
+    stimulus_low, stimulus_high = tail.interval()
     text = Score(
-        metric="amplification", component="text", value=arrow.tail.value, reason=arrow.tail.reason,
-        **_stimulus(*arrow.tail.interval()), **about,
+        component="text", value=tail.value, reason=tail.reason, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
+        **about,
     )  # fmt: skip
-    image = Score(
-        metric="amplification", component="image", value=arrow.head.value, low=arrow.images.low, high=arrow.images.high,
-        reason=arrow.head.reason, **about,
-    )  # fmt: skip
+    image = Score(component="image", value=head.value, low=images.low, high=images.high, reason=head.reason, **about)
     moved = Score(
-        metric="amplification", component="change", value=change.value, low=fixed.low, high=fixed.high, p=fixed.p,
-        p_error=0.0, test=CHANGE_TEST.format(arrow.test), family=CHANGE_FAMILY, reason=change.reason,
-        **_stimulus(fixed.stimulus_low, fixed.stimulus_high), **about,
+        component="change", value=change.value, low=fixed.low, high=fixed.high, p=fixed.p, p_error=0.0,
+        test=CHANGE_TEST, family=CHANGE_FAMILY, reason=change.reason, stimulus_low=fixed.stimulus_low,
+        stimulus_high=fixed.stimulus_high, **about,
     )  # fmt: skip
     # a change in the direction of the text: amplification
-    direction = np.sign(arrow.tail.value) if np.isfinite(arrow.tail.value) else nan
+    direction = np.sign(tail.value) if np.isfinite(tail.value) else nan
     intervals = (moved.low, moved.high), (moved.stimulus_low, moved.stimulus_high)
-    ends = [sorted(direction * np.array(interval)) for interval in intervals]
-    (low, high), (stimulus_low, stimulus_high) = ([float(x) for x in interval] for interval in ends)
-    return [
-        text,
-        image,
-        moved,
-        replace(
-            moved,
-            component="amplification",
-            value=float(direction * moved.value),
-            low=low,
-            high=high,
-            p=nan,
-            p_error=nan,
-            test="",
-            family="",
-            **_stimulus(stimulus_low, stimulus_high),
-        ),
-    ]
-
-
-def _stimulus(low: float, high: float) -> dict[str, Any]:
-    return {"stimulus_low": low, "stimulus_high": high}
+    (low, high), (stimulus_low, stimulus_high) = (
+        map(float, sorted(direction * np.array(interval))) for interval in intervals
+    )
+    amplified = replace(
+        moved, component="amplification", value=float(direction * moved.value), low=low, high=high, p=nan, p_error=nan,
+        test="", family="", stimulus_low=stimulus_low, stimulus_high=stimulus_high,
+    )  # fmt: skip
+    return [text, image, moved, amplified]
 
 
 def overall_rows(
