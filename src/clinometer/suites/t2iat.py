@@ -138,10 +138,9 @@ class T2iatSuite(Suite):
                 neutral = concept.neutral_prompt(stimulus)
                 yield PromptSpec(neutral, "target", stimulus.name, name, images=self.images.neutral)
                 for group in self.pair:
-                    for word, images in self._images_by_word(group, order):
-                        if images:
-                            prompt = concept.attribute_prompt(stimulus, word)
-                            yield PromptSpec(prompt, "attribute", stimulus.name, name, group, images)
+                    for word, images in self._dealt(group, order):
+                        prompt = concept.attribute_prompt(stimulus, word)
+                        yield PromptSpec(prompt, "attribute", stimulus.name, name, group, images)
 
     def every_prompt_spec(self) -> Iterator[PromptSpec]:
         """Yield prompts with every word of each attribute: an image drawn elsewhere may have one that was not dealt."""
@@ -153,7 +152,7 @@ class T2iatSuite(Suite):
                         prompt = concept.attribute_prompt(stimulus, word)
                         yield PromptSpec(prompt, "attribute", stimulus.name, name, group)
 
-    def _images_by_word(self, group: str, order: int) -> Iterator[tuple[str, int]]:
+    def _dealt(self, group: str, order: int) -> Iterator[tuple[str, int]]:
         """Return an attribute's words with their images for the ``order``-th stimulus of a concept.
 
         The images are dealt out in turn, continued from stimulus to stimulus, so that a concept's stimuli together use
@@ -163,7 +162,7 @@ class T2iatSuite(Suite):
         counts = [images // len(words)] * len(words)
         for place in range(images % len(words)):
             counts[(order * images + place) % len(words)] += 1
-        return zip(words, counts, strict=True)
+        return ((word, count) for word, count in zip(words, counts, strict=True) if count)
 
     def neutral_texts(self) -> dict[str, str]:
         """Return the neutral prompt of each stimulus."""
