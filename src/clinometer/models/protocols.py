@@ -86,18 +86,9 @@ def _plain(value: Any) -> Any:
 
 
 SETTINGS: Final = (
-    "steps",
-    "guidance_scale",
-    "prior_steps",
-    "prior_guidance_scale",
-    "edit_steps",
-    "edit_guidance_scale",
-    "height",
-    "width",
-    "negative_prompt",
-    "prefer",
-    "batch_size",
-)
+    "steps", "guidance_scale", "prior_steps", "prior_guidance_scale", "edit_steps", "edit_guidance_scale", "height",
+    "width", "negative_prompt", "prefer", "batch_size",
+)  # fmt: skip
 """Options of a generator that its weights do not depend on."""
 
 

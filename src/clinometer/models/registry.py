@@ -46,11 +46,7 @@ ENCODERS = "clinometer.encoders"
 READERS = "clinometer.readers"
 Kind = Literal["generator", "encoder", "reader"]
 KINDS: Final[dict[str, Kind]] = {GENERATORS: "generator", ENCODERS: "encoder", READERS: "reader"}
-METHODS: Final = {
-    GENERATORS: ("generate",),
-    ENCODERS: ("encode_images", "encode_texts"),
-    READERS: ("read",),
-}
+METHODS: Final = {GENERATORS: ("generate",), ENCODERS: ("encode_images", "encode_texts"), READERS: ("read",)}
 """The methods of a plug-in's object by its group, of which it has at least one."""
 USAGES = {
     "reference": "reference",
@@ -445,15 +441,10 @@ def _unknown(group: str, spec: str) -> ModelNotFoundError:
 ENCODER_PRESETS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "openai-clip-six": (
-            "RN50/openai",
-            "RN101/openai",
-            "RN50x4/openai",
-            "RN50x16/openai",
-            "ViT-B-32/openai",
-            "ViT-B-16/openai",
-        ),
+            "RN50/openai", "RN101/openai", "RN50x4/openai", "RN50x16/openai", "ViT-B-32/openai", "ViT-B-16/openai",
+        )
     }
-)
+)  # fmt: skip
 """``openai-clip-six``: the image towers that the internal-bias paper lists (Mandal, Leavy and Little 2024, §5.2)."""
 
 

@@ -18,12 +18,7 @@ from clinometer.models.batching import batch_bounds
 from clinometer.models.diffusers.backbone import network_of
 from clinometer.models.diffusers.conditioning import Conditioning
 from clinometer.models.diffusers.generator import MARK, DiffusersGenerator
-from clinometer.models.diffusers.loading import (
-    connected_sources,
-    download,
-    open_pipeline,
-    unstated,
-)
+from clinometer.models.diffusers.loading import connected_sources, download, open_pipeline, unstated
 from clinometer.models.diffusers.lora import apply_lora
 from clinometer.models.diffusers.mitigated import Mitigator
 from clinometer.models.diffusers.settings import (

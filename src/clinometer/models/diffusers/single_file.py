@@ -15,12 +15,7 @@ from typing import Any, Final
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models.diffusers.loading import (
-    pipeline_class,
-    require_text_to_image,
-    require_whole,
-    whole_components,
-)
+from clinometer.models.diffusers.loading import pipeline_class, require_text_to_image, require_whole, whole_components
 from clinometer.models.weights import (
     PICKLES,
     Source,

@@ -34,11 +34,7 @@ from clinometer.models.weights import (
     weight_files,
 )
 
-POOLINGS = {
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-}
+POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max"}
 
 
 class SentenceEncoder:
@@ -119,10 +115,7 @@ def load(
         that is none.
     """
     checkpoint = locate_files(
-        source,
-        ["*.json", "*.txt", "*.model", "model*.safetensors"],
-        without=["onnx/*", "openvino/*"],
-        offline=offline,
+        source, ["*.json", "*.txt", "*.model", "model*.safetensors"], without=["onnx/*", "openvino/*"], offline=offline
     )
     weights = weight_files(checkpoint.name, [checkpoint.path])
     steps = _steps(checkpoint)

@@ -66,15 +66,7 @@ class TransformersEncoder(DualEncoderBase):
     batch_size : images a forward pass.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        image_processor: Any,
-        tokenizer: Any,
-        card: Card,
-        *,
-        batch_size: int,
-    ) -> None:
+    def __init__(self, model: Any, image_processor: Any, tokenizer: Any, card: Card, *, batch_size: int) -> None:
         super().__init__(card, batch_size=batch_size)
         self.model = model
         self._inputs = ImageInputs(image_processor)
@@ -97,11 +89,7 @@ class TransformersEncoder(DualEncoderBase):
     def _embed_texts(self, texts: list[str]) -> torch.Tensor:
         # Always padded to the full length: SigLIP was trained so, and no row depends on its neighbours.
         inputs = self._tokenizer(
-            texts,
-            padding="max_length",
-            truncation=True,
-            max_length=self.context_length,
-            return_tensors="pt",
+            texts, padding="max_length", truncation=True, max_length=self.context_length, return_tensors="pt"
         )
         return _features(self.model.get_text_features(**inputs.to(self.model.device)))
 

@@ -199,12 +199,7 @@ Result = TypeVar("Result")
 
 
 def in_order(
-    work: Callable[[Item], Result],
-    items: Iterable[Item],
-    *,
-    weight: Callable[[Item], int],
-    most: int,
-    workers: int,
+    work: Callable[[Item], Result], items: Iterable[Item], *, weight: Callable[[Item], int], most: int, workers: int
 ) -> Iterator[Result]:
     """Yield the work's result for each item, in the items' order, made ahead by some threads.
 

@@ -225,14 +225,8 @@ REFUSAL_CODES = ("moderationblocked", "safety", "datainspection")
 """Letters in the code or type of an error that mean: the prompt or the picture is not allowed."""
 
 REFUSALS = (
-    "contentpolicy",
-    "contentfilter",
-    "contentmoderation",
-    "flaggedinput",
-    "nsfw",
-    "responsibleai",
-    "safetysystem",
-)
+    "contentpolicy", "contentfilter", "contentmoderation", "flaggedinput", "nsfw", "responsibleai", "safetysystem",
+)  # fmt: skip
 """The same, anywhere in what a server says: many have no code for it, or one that they share with other errors."""
 
 REFUSALS_IN_CHINESE = ("敏感", "违规", "不合规")

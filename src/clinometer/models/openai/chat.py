@@ -126,8 +126,7 @@ class GeminiImages(ChatImages):
         headers = {"Authorization": openai.Omit(), "x-goog-api-key": self._client.api_key}
         path = f"/models/{quote(model.removeprefix('models/'), safe='')}:generateContent"
         return self._refused.ask(
-            config,
-            lambda taken: self._post(path, body | ({"generationConfig": taken} if taken else {}), **headers),
+            config, lambda taken: self._post(path, body | ({"generationConfig": taken} if taken else {}), **headers)
         )
 
 

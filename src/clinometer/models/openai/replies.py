@@ -69,25 +69,15 @@ _PICTURES: Final = {
 _TOLD: Final = {
     "thoughts": ("reasoning_content", "reasoning", "reasoning_text", "thinking", "thought"),
     "finishes": (
-        "finish_reason",
-        "finishReason",
-        "native_finish_reason",
-        "stop_reason",
-        "done_reason",
-        "reason",
+        "finish_reason", "finishReason", "native_finish_reason", "stop_reason", "done_reason", "reason",
         "finish_reasons",
     ),
     "refusals": (
-        "refusal",
-        "blockReason",
-        "block_reason",
-        "blockReasonMessage",
-        "block_reason_message",
-        "raiFilteredReason",
+        "refusal", "blockReason", "block_reason", "blockReasonMessage", "block_reason_message", "raiFilteredReason",
     ),
     "notices": ("finishMessage", "finish_message"),
     "revised": ("revised_prompt",),
-}
+}  # fmt: skip
 _UNSAFE: Final = {"has_nsfw_concepts": True, "nsfw_content_detected": True, "is_image_safe": False}
 """Fields by which servers of diffusion models say that their safety checker flagged a picture, with that value."""
 

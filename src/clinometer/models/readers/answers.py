@@ -60,27 +60,10 @@ _UNDER: Final = frozenset(
 """Keys under which an answer stands alone, where none is called "answer"."""
 
 _SAYS: Final = {
-    "yes": {
-        "yes",
-        "y",
-        "true",
-        "ja",
-        "oui",
-        "si",
-        "sí",
-        "sim",
-        "да",
-        "是",
-        "是的",
-        "有",
-        "はい",
-        "예",
-        "네",
-        "نعم",
-        "हाँ",
-    },
+    "yes": {"yes", "y", "true", "ja", "oui", "si", "sí", "sim", "да", "是", "是的", "有", "はい", "예", "네", "نعم",
+            "हाँ"},
     "no": {"no", "n", "false", "nein", "non", "não", "нет", "否", "不是", "没有", "いいえ", "아니요", "لا", "नहीं"},
-}
+}  # fmt: skip
 """Words for the options yes and no, where these are options."""
 
 

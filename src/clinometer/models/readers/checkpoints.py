@@ -23,13 +23,7 @@ from clinometer.models.encoders._encoding import notes_of, resolve_options
 from clinometer.models.encoders.transformers_clip import CHECKPOINT, load_part
 from clinometer.models.protocols import Card
 from clinometer.models.readers import ASKED_OPENLY, Answer, Question, Reading, not_in_words, open_reading
-from clinometer.models.weights import (
-    configuration_files,
-    hash_files,
-    locate_files,
-    quiet_loading,
-    weight_files,
-)
+from clinometer.models.weights import configuration_files, hash_files, locate_files, quiet_loading, weight_files
 
 if TYPE_CHECKING:
     from PIL.Image import Image
