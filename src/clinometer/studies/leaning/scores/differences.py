@@ -61,7 +61,7 @@ from clinometer.studies.leaning.scores.design import (
 )
 from clinometer.studies.leaning.scores.encoder_check import checks_of, withheld_between
 from clinometer.studies.leaning.scores.middle import attribute_influences, differences_from_middle, margin_around_middle
-from clinometer.studies.leaning.scores.missing import Absent, Influences, MissingPictures, Run, absent_pictures
+from clinometer.studies.leaning.scores.missing import Absent, Influences, MeasuredRun, MissingPictures, absent_pictures
 from clinometer.studies.leaning.scores.rows import Basis, Contrast
 from clinometer.studies.leaning.scores.views import EncoderView, linear_views
 
@@ -93,7 +93,7 @@ class ComparedRuns:
     paired: bool
     embeddings: TwoRuns
     left_out: Mapping[str, Sequence[int]]
-    measured: tuple[Run, Run]
+    measured: tuple[MeasuredRun, MeasuredRun]
     absent: Absent | None
 
     @property
@@ -274,7 +274,9 @@ def compare_runs(
     return ComparedRuns(design, paired, runs, left_out, measured_runs(runs, design, settings, paired), absent)
 
 
-def measured_runs(runs: TwoRuns, design: Design, settings: ResamplingSettings, paired: bool) -> tuple[Run, Run]:
+def measured_runs(
+    runs: TwoRuns, design: Design, settings: ResamplingSettings, paired: bool
+) -> tuple[MeasuredRun, MeasuredRun]:
     """Measure what is linear in the mean cosines of both runs: the setup and the views of each."""
     seeds = image_seeds(settings.seed, paired=paired)
     setups = [

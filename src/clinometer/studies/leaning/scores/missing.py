@@ -29,7 +29,7 @@ from clinometer.studies.leaning.scores.design import (
 )
 from clinometer.studies.leaning.scores.views import EncoderView, linear_views
 
-Run = tuple[StudySetup, dict[str, EncoderView]]
+MeasuredRun = tuple[StudySetup, dict[str, EncoderView]]
 """A run of a comparison: its study and its views by encoder."""
 
 Influences = tuple[ItemValues, ItemValues] | None
@@ -108,7 +108,7 @@ class Absent:
     alone: Sequence[Mapping[str, EncoderView]]
     drawn: Sequence[Mapping[str, EncoderView]]
 
-    def drawn_shift(self, which: int, run: Run, encoder: str, weights: np.ndarray) -> np.ndarray:
+    def drawn_shift(self, which: int, run: MeasuredRun, encoder: str, weights: np.ndarray) -> np.ndarray:
         """Measure how far the mean over all of a run's pictures, as drawn, lies from that over different ones: (T,)."""
         setup, views = run
         scores = [image_scores(cosines, weights) for cosines in views[encoder].each_image]
@@ -163,7 +163,7 @@ class Absent:
         )
         return [lower - high, higher - low]
 
-    def magnitudes(self, which: int, measured: Run, value: np.ndarray) -> np.ndarray:
+    def magnitudes(self, which: int, measured: MeasuredRun, value: np.ndarray) -> np.ndarray:
         """Find the least and the largest |image part| of each target that a run may have, (2 × T)."""
         setup, view = measured[0], measured[1]["mean"]
         weights = pair_weights(setup, COMPONENTS[IMAGE_PART], *setup.pair)

@@ -404,14 +404,8 @@ def _xmcas_rows(before: Sequence[EncoderEmbeddings], after: Sequence[EncoderEmbe
 def _cosine_sums(run: EncoderEmbeddings, yardstick: EncoderEmbeddings, design: Design, t: int) -> np.ndarray:
     """Sum each image's cosines over the four modalities, (n × 3): to a, b and the third group of the run before."""
     assert yardstick.target_texts is not None
-    assert yardstick.group_words is not None
     groups, text = (design.a, design.b, design.third), unit_vectors(np.asarray(yardstick.target_texts[t : t + 1]))
-    directions = []
-    for group in map(str, groups):
-        drawn = [unit_vectors(np.asarray(each)).mean(axis=0) for each in yardstick.group_images[group] if len(each)]
-        words = unit_vectors(np.asarray(yardstick.group_words[group])).mean(axis=0)
-        directions.append(np.mean(drawn, axis=0) + words)
-    towards = np.array(directions).T
+    towards = np.array([np.add(*_means_of(yardstick, str(group))) for group in groups]).T
     return np.asarray(unit_vectors(np.asarray(run.target_images[t], np.float64)) @ towards + text @ towards)
 
 

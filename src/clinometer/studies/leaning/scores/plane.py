@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from math import isfinite
 
@@ -80,13 +81,7 @@ def xmcas_group_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """
     if setup.design.third is None or view.groups is None:
         return []
-    confidence = setup.settings.confidence
-    numbers = {
-        "mcas": estimate(view.groups, lambda c: _over_groups(setup, composite(c, setup.a, setup.b)), confidence),
-        "similarity": estimate(view.groups, lambda c: _over_groups(setup, _similarity(setup, c)), confidence),
-    }
-    k = estimate(view.groups, lambda c: offset(setup, c), confidence)
-    numbers["angle"], numbers["distance"] = place(numbers["mcas"], numbers["similarity"], k)
+    numbers = _places(setup, view.groups, partial(_over_groups, setup))
     places = []  # of each prompt its text, or its place in its group; and the group
     for group, sizes in zip(setup.design.groups, setup.layout.prompt_sizes, strict=True):
         texts = setup.design.prompts.get(group) or [f"{group} {i + 1}" for i in range(len(sizes))]
@@ -106,21 +101,29 @@ def plane_middle_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """
     if setup.design.third is None or view.groups is None:
         return []
-    confidence, n_groups = setup.settings.confidence, len(setup.everyone)
 
     def fair(values: np.ndarray) -> np.ndarray:
-        return np.asarray(_over_groups(setup, values)[..., -n_groups:].mean(axis=-1))
+        return np.asarray(_over_groups(setup, values)[..., -len(setup.everyone) :].mean(axis=-1))
 
-    numbers = {
-        "mcas": estimate(view.groups, lambda c: fair(composite(c, setup.a, setup.b)), confidence),
-        "similarity": estimate(view.groups, lambda c: fair(_similarity(setup, c)), confidence),
-    }
-    k = estimate(view.groups, lambda c: offset(setup, c), confidence)
-    numbers["angle"], _ = place(numbers["mcas"], numbers["similarity"], k)
+    numbers = _places(setup, view.groups, fair)
     return [
-        replace(_group_row(setup, view, estimates, (), metric=MIDDLE, component=component), setting="plane")
-        for component, estimates in numbers.items()
+        replace(_group_row(setup, view, numbers[component], (), metric=MIDDLE, component=component), setting="plane")
+        for component in ("mcas", "similarity", "angle")
     ]
+
+
+def _places(setup: StudySetup, prompts: Replicates, combine: Callable[[np.ndarray], np.ndarray]) -> dict[str, Estimate]:
+    """Estimate a place on the plane from numbers of the attribute prompts as targets, which ``combine`` combines."""
+    mcas, similarity, k = (
+        estimate(prompts, formula, setup.settings.confidence)
+        for formula in (
+            lambda c: combine(composite(c, setup.a, setup.b)),
+            lambda c: combine(_similarity(setup, c)),
+            partial(offset, setup),
+        )
+    )
+    angle, distance = place(mcas, similarity, k)
+    return {"mcas": mcas, "similarity": similarity, "angle": angle, "distance": distance}
 
 
 def place(mcas: Estimate, similarity: Estimate, k: Estimate) -> tuple[Estimate, Estimate]:
