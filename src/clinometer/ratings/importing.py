@@ -129,8 +129,8 @@ class _Items:
     def pair_of(self, rating: Rating) -> str:
         """Return the item of a comparison: two different samples."""
         left, right = self.of(rating), self.of(replace(rating, item=rating.right))
-        for side, entry, found in (("left", rating.item, left), ("right", rating.right, right)):
-            if found.startswith(OF_CONCEPT):
+        for side, entry, sample in (("left", rating.item, left), ("right", rating.right, right)):
+            if sample.startswith(OF_CONCEPT):
                 raise RatingsError.too_many(
                     f"{rating.place}, {side}: found the concept {quoted(entry)}, expected one picture"
                 )
@@ -335,8 +335,8 @@ def _is_there(key: str, header: Sequence[str]) -> bool:
 
 def _option_columns(header: Sequence[str]) -> dict[str, str]:
     """Return the columns of a batch with a column an option, as ``Answer.gender.man`` or ``Answer.man.on``, by name."""
-    own = (name for name in header if name.strip().lower().startswith(_ANSWER))
-    return {name: name.strip()[len(_ANSWER) :].removesuffix(".on").rpartition(".")[2] for name in own}
+    names = (name for name in header if name.strip().lower().startswith(_ANSWER))
+    return {name: name.strip()[len(_ANSWER) :].removesuffix(".on").rpartition(".")[2] for name in names}
 
 
 def _one_chosen(row: Mapping[str, Any], options: Mapping[str, str], answer: str, place: str) -> str:
@@ -459,18 +459,18 @@ def _choices(annotation: Mapping[str, Any], item: str, place: str, wanted: str |
     rater = str(by.get("id") or by.get("email") or "") if isinstance(by, dict) else str(by or "")
     if not rater:
         raise RatingsError.missing(f"{place}: an annotation does not say by whom (completed_by)")
-    made: dict[str, list[str]] = {}
+    choices: dict[str, list[str]] = {}
     for result in _mappings(annotation.get("result"), "result", place):
         value, control = result.get("value"), str(result.get("from_name") or "")
         chosen = value.get("choices") if isinstance(value, dict) else None
         if chosen and isinstance(chosen, list) and wanted in (None, control):
-            made[control] = [*made.get(control, []), *map(str, chosen)]
-    if len(made) > 1:
-        raise RatingsError.conflict(f"{place}: found choices of {', '.join(made)}; say which: --answer-column NAME")
-    for own in made.values():
-        if len(own) > 1:
+            choices[control] = [*choices.get(control, []), *map(str, chosen)]
+    if len(choices) > 1:
+        raise RatingsError.conflict(f"{place}: found choices of {', '.join(choices)}; say which: --answer-column NAME")
+    for chosen_of_control in choices.values():
+        if len(chosen_of_control) > 1:
             raise RatingsError.conflict(
-                f"{place}: found {first_and_more(own, 3)} chosen, expected one; leave it out, or fix it"
+                f"{place}: found {first_and_more(chosen_of_control, 3)} chosen, expected one; leave it out, or fix it"
             )
         seconds = _seconds(str(annotation.get("lead_time")))
-        yield _short(Rating(item, rater, own[0], seconds, str(annotation.get("created_at") or ""), place))
+        yield _short(Rating(item, rater, chosen_of_control[0], seconds, str(annotation.get("created_at") or ""), place))

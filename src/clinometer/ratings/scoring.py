@@ -42,14 +42,14 @@ def with_ratings(run: Run, rated: Rated, scores: pd.DataFrame) -> pd.DataFrame:
     """Append to scores what people's ratings say and, apart from them, what simulated ones do, where there are any."""
     if not has_ratings(run):
         return scores
-    made = {
+    scores_by_metric = {
         metric: [
             *human_rows(human_study(run, rated, scores, simulated=metric == SIMULATED)),
             *(row for study in paired_studies(run, simulated=metric == SIMULATED) for row in paired_rows(study)),
         ]
         for metric in (HUMAN, SIMULATED)
     }
-    rows = [vars(score) | {"metric": metric} for metric, scored in made.items() for score in scored]
+    rows = [vars(score) | {"metric": metric} for metric, scored in scores_by_metric.items() for score in scored]
     return pd.concat([scores, pd.DataFrame(rows, columns=scores.columns)], ignore_index=True) if rows else scores
 
 
@@ -116,13 +116,13 @@ def paired_studies(run: Run, *, simulated: bool = False) -> Iterator[PairedStudy
     ]  # fmt: skip
     of_sample = dict(zip(np.unique(ids), drawn_for, strict=True))
     for question, rows in ratings.reset_index(drop=True).groupby("question", sort=False):
-        own = ids[rows.index]
-        names, pictures = np.unique(own, return_inverse=True)
+        ids_of_pairs = ids[rows.index]
+        names, pictures = np.unique(ids_of_pairs, return_inverse=True)
         units = tuple(dict.fromkeys(of_sample[name] for name in names))
-        left, right = np.array([[units.index(of_sample[name]) for name in pair] for pair in own]).T
+        left, right = np.array([[units.index(of_sample[name]) for name in pair] for pair in ids_of_pairs]).T
         yield PairedStudy(
             str(question), units, left, right, rows.answer.map(PAIR_ANSWERS.index).to_numpy(),
-            pictures.reshape(own.shape), pd.factorize(rows.rater)[0],
+            pictures.reshape(ids_of_pairs.shape), pd.factorize(rows.rater)[0],
         )  # fmt: skip
 
 
@@ -136,8 +136,8 @@ def _concepts(run: Run, rated: Rated, ratings: pd.DataFrame, answers: Sequence[s
     readings = readings_of(run, rated)
     there = run.samples
     images = there[(there.status == "ok") & there.role.isin(rated.roles)]
-    for (concept, category), own in images.groupby(["concept", "category"], sort=False):
-        ids = own.id.tolist()
+    for (concept, category), images_of_concept in images.groupby(["concept", "category"], sort=False):
+        ids = images_of_concept.id.tolist()
         seen = [identifier for identifier in ids if identifier in answered.columns]
         if seen:
             others = [identifier for identifier in ids if identifier not in answered.columns]
@@ -208,13 +208,15 @@ def agreement_so_far(answers: pd.DataFrame) -> Agreement:
 def rater_summaries(answers: pd.DataFrame) -> dict[str, RaterSummary]:
     """Return each rater's answers so far, by pseudonym."""
     summaries = {}
-    for name, own in answers.groupby("rater", sort=False):
-        checks, is_repeat = own[own.attention != ""], own["repeat"].astype(bool)
-        again = own[is_repeat].merge(own[~is_repeat], on=["run", "item"], suffixes=("", "_first"))
+    for name, answers_of_rater in answers.groupby("rater", sort=False):
+        checks, is_repeat = answers_of_rater[answers_of_rater.attention != ""], answers_of_rater["repeat"].astype(bool)
+        again = answers_of_rater[is_repeat].merge(
+            answers_of_rater[~is_repeat], on=["run", "item"], suffixes=("", "_first")
+        )
         summaries[str(name)] = RaterSummary(
             name=str(name),
-            answers=len(own),
-            seconds=float(own.seconds.astype(float).median()),
+            answers=len(answers_of_rater),
+            seconds=float(answers_of_rater.seconds.astype(float).median()),
             right=int((checks.answer == checks.attention).sum()),
             checks=len(checks),
             same=int((again.answer == again.answer_first).sum()),

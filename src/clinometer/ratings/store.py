@@ -259,16 +259,16 @@ def draw_items(
             items.append(DrawnItem(f"{OF_CONCEPT}{name}", str(name), flagged=flagged, pictures=pictures))
     else:
         most = -(-images // 2) if strata == "reading" else images
-        for stratum, own in _strata(run, rated, pool, strata):
-            size = len(own) if stratum else 0
-            for row in own.iloc[np.sort(rng.permutation(len(own))[:most])].itertuples():
+        for stratum, images_of_stratum in _strata(run, rated, pool, strata):
+            size = len(images_of_stratum) if stratum else 0
+            for row in images_of_stratum.iloc[np.sort(rng.permutation(len(images_of_stratum))[:most])].itertuples():
                 items.append(DrawnItem(str(row.id), str(row.concept), stratum, size, flagged=bool(row.flagged)))
     samples = _samples(run)
     for order, group in enumerate(rated.groups if attention else ()):  # as many images of either, drawn for it by name
-        own = samples[(samples.status == "ok") & samples.group.isin(rated.shown_by.get(group, [group]))]
-        own = own[own.role.isin(rated.shown_roles)]
+        images_of_stratum = samples[(samples.status == "ok") & samples.group.isin(rated.shown_by.get(group, [group]))]
+        images_of_stratum = images_of_stratum[images_of_stratum.role.isin(rated.shown_roles)]
         n = (attention + 1 - order) // 2
-        for row in own.iloc[rng.permutation(len(own))[:n]].itertuples():
+        for row in images_of_stratum.iloc[rng.permutation(len(images_of_stratum))[:n]].itertuples():
             items.append(DrawnItem(str(row.id), str(row.concept), attention=group, flagged=bool(row.flagged)))
     return items
 
@@ -284,8 +284,10 @@ def draw_pairs(run: Run, rated: Rated, pairs: int, *, concepts: Collection[str] 
         An unknown concept, or images of fewer than two.
     """
     rng, pool = np.random.default_rng([seed, 21]), ratable_images(run, rated, concepts)
-    own = {str(concept): images for concept, images in pool[pool.concept != ""].groupby("concept", sort=False)}
-    names = list(own)
+    images_by_concept = {
+        str(concept): images for concept, images in pool[pool.concept != ""].groupby("concept", sort=False)
+    }
+    names = list(images_by_concept)
     if len(names) < 2:
         raise RatingsError.too_few(
             f"{run.url}: pairs are of two concepts, and it has images of {len(names)}", field="pairs"
@@ -295,7 +297,7 @@ def draw_pairs(run: Run, rated: Rated, pairs: int, *, concepts: Collection[str] 
         at = len(items) % len(names)
         if at == 0:
             circle = rng.permutation(len(names))
-        both = [own[names[circle[(at + step) % len(names)]]] for step in rng.permutation(2)]
+        both = [images_by_concept[names[circle[(at + step) % len(names)]]] for step in rng.permutation(2)]
         left, right = (images.iloc[rng.integers(len(images))] for images in both)
         name = f"{PAIR}{left.id} {right.id}"
         flagged = bool(left.flagged or right.flagged)

@@ -152,8 +152,8 @@ class Answers:
         hashes = self.hashes(part)
         kept = self.of_part(reader, part)
         done = {key for key, row in kept.items() if not failed(row) or row["tries"] >= MOST_TRIES}
-        asked = {name: [each for each in hashes if (each, name) not in done] for name in questions}
-        return {name: ids for name, ids in asked.items() if ids}
+        ids_by_question = {name: [each for each in hashes if (each, name) not in done] for name in questions}
+        return {name: ids for name, ids in ids_by_question.items() if ids}
 
     def has_answer(self, reader: Mapping[str, Any]) -> bool:
         """Return whether a reader has answered at all, so that what fails is not its settings' fault."""
@@ -203,11 +203,11 @@ class Answers:
 
     def clusters(self, reader: Mapping[str, Any]) -> dict[str, Clusters]:
         """Return what was put together of a reader's answers, by open question."""
-        found: dict[str, Clusters] = {}
+        clusters: dict[str, Clusters] = {}
         for row in self.beside(CLUSTERS, reader):
-            own = found.get(row["question"], Clusters({}, row["by"]))
-            found[row["question"]] = Clusters({**own.of, row["answer"]: row["cluster"]}, row["by"])
-        return found
+            before = clusters.get(row["question"], Clusters({}, row["by"]))
+            clusters[row["question"]] = Clusters({**before.of, row["answer"]: row["cluster"]}, row["by"])
+        return clusters
 
     def write_beside(self, file: str, card: Card, question: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write what belongs to a reader's answers to a question, beside what there is of other questions."""
@@ -253,9 +253,9 @@ class Answers:
         rows = []
         with self._directory.listed_once():
             for part in self._planned.parts:
-                asked = {row[0]: row for row in self._planned.all_parts[part].rows(*ASKED_FOR)}
+                about_by_id = {row[0]: row for row in self._planned.all_parts[part].rows(*ASKED_FOR)}
                 for (identifier, question), row in self.of_part(reader, part).items():
-                    about = dict(zip(ASKED_FOR, asked[identifier], strict=True))
+                    about = dict(zip(ASKED_FOR, about_by_id[identifier], strict=True))
                     shown = about["role"] in SHOWN_ROLES
                     known = truths.get(question, {}).get(about["group"]) if shown else None
                     rows.append(about | {name: row[name] for name in ("sha256", *ANSWERED)} | {"truth": known})

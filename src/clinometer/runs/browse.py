@@ -273,8 +273,8 @@ class Reader:
     def learn(self, piece: Piece) -> None:
         """Add a part's images to the means of their owners."""
         rows, units = self._vectors(piece)
-        for owner, own in _by_owner(piece, rows):
-            self._sums[owner] = self._sums.get(owner, 0.0) + units[own].sum(axis=0)
+        for owner, rows_of_owner in _by_owner(piece, rows):
+            self._sums[owner] = self._sums.get(owner, 0.0) + units[rows_of_owner].sum(axis=0)
 
     def read(self, piece: Piece) -> Iterator[tuple[int, Reading]]:
         """Yield what it sees in the images of a part, each with its row; those that it did not see are left out."""
@@ -287,11 +287,11 @@ class Reader:
             ranked = np.sort(cosines, axis=1)
             groups, margins = [self.groups[g] for g in nearest_group(cosines)], ranked[:, -1] - ranked[:, -2]
         typicality = np.full(len(rows), nan)
-        for owner, own in _by_owner(piece, rows):
+        for owner, rows_of_owner in _by_owner(piece, rows):
             if owner in self._sums:  # else its images were embedded since
                 length = float(np.linalg.norm(self._sums[owner]))
                 if length:  # else their mean has no direction
-                    typicality[own] = units[own] @ self._sums[owner] / length
+                    typicality[rows_of_owner] = units[rows_of_owner] @ self._sums[owner] / length
         for row, *cells in zip(rows.tolist(), groups, margins.tolist(), typicality.tolist(), strict=True):
             yield row, Reading(*cells)
 
@@ -315,6 +315,6 @@ def _by_owner(piece: Piece, rows: np.ndarray) -> Iterator[tuple[Owner, np.ndarra
     codes = {owner: code for code, owner in enumerate(dict.fromkeys(owners))}
     row_codes = np.array([codes[owner] for owner in owners], int)[rows]
     for owner, code in codes.items():
-        own = np.flatnonzero(row_codes == code)
-        if len(own):
-            yield owner, own
+        rows_of_owner = np.flatnonzero(row_codes == code)
+        if len(rows_of_owner):
+            yield owner, rows_of_owner

@@ -106,8 +106,8 @@ class ModelCards:
         record = (self.cards | self.begun | self.dropped).get(card.name)
         is_used = bool(self._directory.names(self.place(card.name), ".parquet"))
         if record is not None and record["fingerprint"] != card.fingerprint and is_used:
-            own = card_record(card)
-            difference = difference_between({key: record.get(key) for key in own}, own)
+            new_record = card_record(card)
+            difference = difference_between({key: record.get(key) for key in new_record}, new_record)
             raise RunMismatchError(
                 f"{self._url}: holds {self.leaves} of another {self.kind} named {card.name!r} ({difference}); give "
                 f"another --out, or delete {self.place(card.name)}"

@@ -101,14 +101,14 @@ def departures(record: Mapping[str, Any], encoders: Sequence[str]) -> list[Depar
     protocol, card = suite.protocol, record["model"]
     if protocol is None:
         return []
-    found, settings = [], card["settings"]
+    departures_so_far, settings = [], card["settings"]
     # as far as a name, a LoRA and a mitigation tell the models that the paper audited
     changed = [f" with a {what}" for key, what in (("lora", "LoRA"), ("mitigation", "mitigation")) if settings.get(key)]
     if changed or not any(model.is_called(str(card["name"])) for model in protocol.models):
         labels = " or ".join(model.label for model in protocol.models)
-        found.append(Departure("model", labels, f"{card['name']}{''.join(changed)}"))
+        departures_so_far.append(Departure("model", labels, f"{card['name']}{''.join(changed)}"))
     if settings.get("negative_prompt"):
-        found.append(Departure("negative_prompt", "none", repr(settings["negative_prompt"])))
+        departures_so_far.append(Departure("negative_prompt", "none", repr(settings["negative_prompt"])))
     width, cross, height = str(settings.get("size", "")).partition("x")  # 512x768, as servers name a width and a height
     if cross and width.isdigit() and height.isdigit():
         settings = {"width": int(width), "height": int(height)} | dict(settings)
@@ -117,13 +117,15 @@ def departures(record: Mapping[str, Any], encoders: Sequence[str]) -> list[Depar
             continue
         if settings.get(key) is None:
             reason = "the model has no such setting, or its card names none"
-            found.append(Departure(key, f"{paper_setting:g}", "not set", reason))
+            departures_so_far.append(Departure(key, f"{paper_setting:g}", "not set", reason))
         elif settings[key] != paper_setting:
-            found.append(Departure(key, f"{paper_setting:g}", f"{settings[key]:g}"))
+            departures_so_far.append(Departure(key, f"{paper_setting:g}", f"{settings[key]:g}"))
     if protocol.encoders and set(encoders) != set(protocol.encoders):
         reason = "the paper does not say which" if protocol.leaves_open("encoder") else ""
-        found.append(Departure("encoder", ", ".join(protocol.encoders), ", ".join(encoders) or "none", reason))
-    return [*found, *_of_questions(suite, protocol, record)]
+        departures_so_far.append(
+            Departure("encoder", ", ".join(protocol.encoders), ", ".join(encoders) or "none", reason)
+        )
+    return [*departures_so_far, *_of_questions(suite, protocol, record)]
 
 
 def _of_questions(suite: Suite, protocol: Protocol, record: Mapping[str, Any]) -> Iterator[Departure]:
@@ -136,8 +138,10 @@ def _of_questions(suite: Suite, protocol: Protocol, record: Mapping[str, Any]) -
             if images[name] != paper_count:
                 yield Departure(f"images ({name})", str(paper_count), str(images[name]))
     if (concepts := record.get("options", {}).get("concepts")) is not None:
-        told = f"the first {concepts} of each category" if isinstance(concepts, int) else ", ".join(concepts)
-        yield Departure("concepts", "all", told)
+        concepts_in_words = (
+            f"the first {concepts} of each category" if isinstance(concepts, int) else ", ".join(concepts)
+        )
+        yield Departure("concepts", "all", concepts_in_words)
     if record.get("until") is not None:
         yield Departure("until", "images fixed beforehand", "images drawn in rounds")
 

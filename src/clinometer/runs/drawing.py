@@ -266,8 +266,8 @@ def take_pictures(run: Run, other: Run) -> int:
             for row in last[1]:
                 sample = wanted.get(row["id"])
                 if sample is not None and row["status"] != "failed":
-                    asked = {name: getattr(sample, name) for name in ("concept", "role", "group", "category")}
-                    kept.append(row | asked)
+                    drawn_for = {name: getattr(sample, name) for name in ("concept", "role", "group", "category")}
+                    kept.append(row | drawn_for)
         run.drawn.keep(part, kept)
         taken += len(kept)
     if taken:
@@ -309,20 +309,20 @@ def require_budget(
     ModelError
         No budget was given for a model with a price, or it is too small; the message says the total.
     """
-    asked: list[tuple[Generator | Reader, int, str]] = [(reader, count, "answers") for reader, count in answers]
+    counted: list[tuple[Generator | Reader, int, str]] = [(reader, count, "answers") for reader, count in answers]
     if generator is not None:
-        asked.insert(0, (generator, remaining_images(run) + further, "images"))
-    priced = [each for each in asked if price_of(each[0])]
+        counted.insert(0, (generator, remaining_images(run) + further, "images"))
+    priced = [each for each in counted if price_of(each[0])]
     total = sum(cost(count, price_of(model)) for model, count, _ in priced)
     if total == 0 or (budget is not None and total <= budget):
         return
-    told = ", and ".join(
+    costs_in_words = ", and ".join(
         f"{model.card.name}: {count} {what} at {price_of(model):g} each" for model, count, what in priced
     )
     budget_in_words = "no budget" if budget is None else f"a budget of {budget:g}"
     fewer = "" if generator is None else ", or fewer images by --images and another --out"
     raise ModelError.over_budget(
-        f"{told} cost {total:.2f}, found {budget_in_words}; give --budget {total:.2f} or more{fewer}"
+        f"{costs_in_words} cost {total:.2f}, found {budget_in_words}; give --budget {total:.2f} or more{fewer}"
     )
 
 
@@ -398,8 +398,8 @@ class InPassing:
         """Prepare images for each encoder; what one does to them in place, the next must not see."""
         ids, images = [identifier for identifier, _ in self._chunk], [image for _, image in self._chunk]
         for encoder in self._encoders if images else ():
-            own = images if encoder is self._encoders[-1] else [image.copy() for image in images]
-            task = self._room.submit(self._pool, self._bytes, encoder.prepare, own)
+            copies = images if encoder is self._encoders[-1] else [image.copy() for image in images]
+            task = self._room.submit(self._pool, self._bytes, encoder.prepare, copies)
             self._prepared.setdefault(encoder.name, []).append(task)
         self._ids += ids
         self._chunk, self._bytes = [], 0

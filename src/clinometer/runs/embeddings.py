@@ -338,8 +338,8 @@ class ImageVectors:
                     and (self.keep is None or seed in self.keep)
                 ]
                 if rows:
-                    keys, own = zip(*rows, strict=True)
-                    self._file.add(keys, np.stack(own))
+                    keys, vectors_of_rows = zip(*rows, strict=True)
+                    self._file.add(keys, np.stack(vectors_of_rows))
         self._were_read.update(missing)
 
     def of(self, owner: Owner) -> np.ndarray:

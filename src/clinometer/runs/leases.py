@@ -235,8 +235,8 @@ class Lease:
     def _find_out_whether_lost(self) -> None:
         now = time.time()
         later = [number for number in self._generations() if number > self._generation]
-        own = self._read_holder(self._generation)
-        if later or own != self._holder:
+        holder = self._read_holder(self._generation)
+        if later or holder != self._holder:
             self._lost = self._last_holder() or "a process that has ended since"
         else:
             self._held_at = now

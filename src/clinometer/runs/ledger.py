@@ -301,7 +301,9 @@ class Ledger:
     def unlist(self, names: Collection[str]) -> None:
         """Delist files before they are rewritten or removed."""
         if not self.files.keys().isdisjoint(names):
-            self._change(lambda _: {"files": {name: own for name, own in self.files.items() if name not in names}})
+            self._change(
+                lambda _: {"files": {name: checksum for name, checksum in self.files.items() if name not in names}}
+            )
 
     def list_files(self, names: Collection[str] | None = None) -> None:
         """List every file at the end of a stage, or some that this process wrote; a worker lists none."""
@@ -331,11 +333,11 @@ class Ledger:
 
     def present(self) -> Iterator[str]:
         """Yield names of the files that can be listed, in order."""
-        own = set(self.directory.contents())
-        yield from (name for name in (*TABLES, "scores.csv", "report.html") if name in own)
-        folders: list[str] = [name for name in FOLDERS if name in own]
+        contents = set(self.directory.contents())
+        yield from (name for name in (*TABLES, "scores.csv", "report.html") if name in contents)
+        folders: list[str] = [name for name in FOLDERS if name in contents]
         for several in (EMBEDDINGS, READINGS, TRACE):
-            folders += self.directory.names(several, "") if several in own else []
+            folders += self.directory.names(several, "") if several in contents else []
         for folder in folders:
             for name in self.directory.names(folder, ".parquet"):
                 if _LISTED.fullmatch(name.rsplit("/", 1)[-1]):

@@ -1,4 +1,4 @@
-"""Finished images put to a suite: every row of a manifest finds the question it answers, or is refused."""
+"""Finished images matched with a suite: every row of a manifest belongs to one of its prompt specs, or is refused."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from clinometer.suites import PromptSpec, Suite
 
 
 def manifest_prompt_specs(rows: Sequence[ManifestRow], suite: Suite, source: str) -> Iterator[PromptSpec]:
-    """Yield what each row answers, in the suite's words.
+    """Yield the prompt spec of each row, with the row's file and one image.
 
-    A row finds its question by its concept and its group. The images of a group alone are nested in its prompts, and
-    the intervals hang on that, so the prompt must be one of them. A concept's may come from any prompt. A row with a
-    prompt alone finds it by that, which must be one of the suite's.
+    A row is matched by its concept and its group. The images of a group alone are nested in its prompts, and the
+    intervals depend on that, so the prompt must be one of them. A concept's images may come from any prompt. A row that
+    has only a prompt is matched by it, and it must be one of the suite's.
 
     Raises
     ------
@@ -28,39 +28,39 @@ def manifest_prompt_specs(rows: Sequence[ManifestRow], suite: Suite, source: str
     by_owner: dict[tuple[str, str], list[PromptSpec]] = {}
     for spec in suite.prompt_specs():
         by_owner.setdefault((composed(spec.concept), composed(spec.group)), []).append(spec)
-    by_prompt: dict[str, list[PromptSpec]] = {}  # every question that a prompt may be meant for; as a rule one
+    by_prompt: dict[str, list[PromptSpec]] = {}  # usually one
     if any(row.concept is None and row.group is None for row in rows):
         for spec in suite.every_prompt_spec():
             by_prompt.setdefault(composed(spec.prompt), []).append(spec)
     for row in rows:
         owner = (composed(row.concept or ""), composed(row.group or ""))
         if row.concept is None and row.group is None:
-            question = _asked_by_prompt(row, by_prompt, suite, source)
+            spec = _spec_of_prompt(row, by_prompt, suite, source)
         elif owner not in by_owner:
             raise _unknown_owner(source, row, list(by_owner), suite)
         else:
-            questions = by_owner[owner]
-            prompts = [spec.prompt for spec in questions]
+            specs = by_owner[owner]
+            prompts = [each.prompt for each in specs]
             if (same := composed(row.prompt or "")) in (known := list(map(composed, prompts))):
-                question = questions[known.index(same)]
-            elif questions[0].concept:  # the images of a concept are one pool, whatever the words
-                question = replace(questions[0], prompt=row.prompt or questions[0].prompt)
-            elif len(questions) == 1 and not row.prompt:
-                question = questions[0]
+                spec = specs[known.index(same)]
+            elif specs[0].concept:  # the images of a concept are one pool, whatever the words
+                spec = replace(specs[0], prompt=row.prompt or specs[0].prompt)
+            elif len(specs) == 1 and not row.prompt:
+                spec = specs[0]
             else:
                 raise _unknown(source, row, "prompt", row.prompt or "(empty)", prompts, suite)
-        yield replace(question, images=1, file=row.file)
+        yield replace(spec, images=1, file=row.file)
 
 
 def rows_named_by_prompts(folder: Path, suite: Suite) -> list[ManifestRow]:
-    """Find the images that FAIRBench saved, which are named by their prompts: 16 digits of the MD5 of each.
+    """Find the images that FAIRBench saved, which are named after their prompts: 16 digits of the MD5 of each.
 
-    A prompt that is asked again is saved over the last one, so there is one image of each at most.
+    A prompt that is drawn again replaces its earlier image, so each has at most one.
     """
     by_name: dict[str, str] = {}
-    for question in suite.every_prompt_spec():
-        name = hashlib.md5(question.prompt.encode(), usedforsecurity=False).hexdigest()[:16]
-        by_name.setdefault(f"{name}.png", question.prompt)
+    for spec in suite.every_prompt_spec():
+        name = hashlib.md5(spec.prompt.encode(), usedforsecurity=False).hexdigest()[:16]
+        by_name.setdefault(f"{name}.png", spec.prompt)
     return [
         ManifestRow(name, None, None, "target", prompt, line)
         for line, (name, prompt) in enumerate(by_name.items(), start=1)
@@ -70,17 +70,17 @@ def rows_named_by_prompts(folder: Path, suite: Suite) -> list[ManifestRow]:
 
 def groups_by_prompt(suite: Suite) -> dict[str, str]:
     """Return the group of each prompt that draws a group's pictures by itself, such as its portraits."""
-    return {q.prompt: q.group for q in suite.every_prompt_spec() if q.group and not q.concept}
+    return {spec.prompt: spec.group for spec in suite.every_prompt_spec() if spec.group and not spec.concept}
 
 
-def _asked_by_prompt(row: ManifestRow, by_prompt: dict[str, list[PromptSpec]], suite: Suite, source: str) -> PromptSpec:
-    """Return the one question whose prompt a row has."""
+def _spec_of_prompt(row: ManifestRow, by_prompt: dict[str, list[PromptSpec]], suite: Suite, source: str) -> PromptSpec:
+    """Return the only prompt spec that has a row's prompt."""
     where = f"{source}, line {row.line}, prompt: {row.prompt!r}"
-    questions = by_prompt.get(composed(str(row.prompt)), [])
-    if len(questions) == 1:
-        return questions[0]
-    if questions:
-        owners = " and ".join(" with ".join(filter(None, (q.concept, q.group))) for q in questions)
+    specs = by_prompt.get(composed(str(row.prompt)), [])
+    if len(specs) == 1:
+        return specs[0]
+    if specs:
+        owners = " and ".join(" with ".join(filter(None, (spec.concept, spec.group))) for spec in specs)
         raise ImportManifestError.missing(
             f"{where} is asked in suite {suite.name} for {owners}; add the column concept or group, which says which"
         )

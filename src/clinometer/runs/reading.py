@@ -115,9 +115,9 @@ class _Asking:
             some, readings = ids[start : start + size], list[Reading | None]()
             try:
                 with naming_errors("reader", card.name):
-                    given = self._reader.read([images[each] for each in some], self._questions[name])
-                require_readings(given, len(some), self._questions[name], card.name)
-                readings += given
+                    readings_of_some = self._reader.read([images[each] for each in some], self._questions[name])
+                require_readings(readings_of_some, len(some), self._questions[name], card.name)
+                readings += readings_of_some
             except ReadingStopped as stopped:
                 readings += stopped.readings
                 raise
@@ -129,7 +129,7 @@ class _Asking:
             if self._in_a_row >= HOPELESS[0]:
                 raise ModelError.failed(
                     f"reader {card.name}: it failed {self._in_a_row} images in a row, the last because: "
-                    f"{given[-1].reason}; what is read is kept, and the same command goes on from there"
+                    f"{readings_of_some[-1].reason}; what is read is kept, and the same command goes on from there"
                 )
 
     def _count(self, row: Mapping[str, Any], before: Mapping[str, Any] | None) -> int:
@@ -204,15 +204,15 @@ class _AskedAgain:
         first = 1 + max((row["round"] for row in self._rows), default=-1)
         for number in range(first, first + (1 if self._rows else RETESTS)):
             for name, ids in self._wanted.items():
-                given = dict[tuple[str, str], Any]()
+                rows = dict[tuple[str, str], Any]()
                 try:
                     there = {each: self._images[each] for each in ids if each in self._images}
-                    self._asking.ask(name, there, hashes, given)
+                    self._asking.ask(name, there, hashes, rows)
                 finally:
                     about = {"round": number, "part": before}
                     names = ("id", "sha256", "question", "answer", "reason")
-                    self._rows += [about | {key: row[key] for key in names} for row in given.values()]
-                    if given:
+                    self._rows += [about | {key: row[key] for key in names} for row in rows.values()]
+                    if rows:
                         with unbroken():
                             write(name, [row for row in self._rows if row["question"] == name])
 
@@ -258,17 +258,17 @@ def require_readings(readings: Any, count: int, question: Question, name: str) -
                 f"reader {name}: found the answer {quoted(reading.answer)} to question {question.name}, expected one "
                 f"of {', '.join(options)}"
             )
-        given = reading.probabilities
-        if given is not None and not _are_probabilities(given, len(options)):
+        probabilities = reading.probabilities
+        if probabilities is not None and not _are_probabilities(probabilities, len(options)):
             raise ModelError.out_of_range(
-                f"reader {name}: found the probabilities {quoted(str(given))}, expected {len(options)} from 0 to "
-                f"1 that sum to 1, of {', '.join(options)}"
+                f"reader {name}: found the probabilities {quoted(str(probabilities))}, expected {len(options)} from 0 "
+                f"to 1 that sum to 1, of {', '.join(options)}"
             )
 
 
-def _are_probabilities(given: Any, count: int) -> bool:
+def _are_probabilities(numbers: Any, count: int) -> bool:
     try:
-        values = np.asarray(given, np.float64)
+        values = np.asarray(numbers, np.float64)
     except (TypeError, ValueError):
         return False
     return values.shape == (count,) and bool((values >= 0).all()) and abs(float(values.sum()) - 1) < 1e-3

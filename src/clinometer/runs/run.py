@@ -249,8 +249,8 @@ class Run:
         So that averages over encoders are of the same images.
         """
         partial = [name for name, card in self.encoder_cards.items() if card["settings"].get(LEAVES_OUT)]
-        found = (self.vectors.left_out(name, self.vectors.parts_there(name)) for name in partial)
-        return frozenset().union(*found)
+        ids_by_encoder = (self.vectors.left_out(name, self.vectors.parts_there(name)) for name in partial)
+        return frozenset().union(*ids_by_encoder)
 
     def texts(self, encoder: str) -> dict[str, np.ndarray]:
         """Return every text vector of an encoder, by text; none of one that reads no text."""
@@ -369,11 +369,11 @@ def require_run_or_nothing(directory: Directory) -> None:
     RunMismatchError
         It holds something, and no run.
     """
-    held = directory.contents()
-    if held and not (
+    contents = directory.contents()
+    if contents and not (
         directory.exists("run.json")
         # or a process was killed in here between the plan and run.json
-        or (held == ["plan.parquet"] and directory.read_table("plan.parquet").schema.equals(PLAN_SCHEMA))
+        or (contents == ["plan.parquet"] and directory.read_table("plan.parquet").schema.equals(PLAN_SCHEMA))
     ):
         raise RunMismatchError(
             f"{directory.url}: not empty and not a run directory: it has no run.json; give another --out"

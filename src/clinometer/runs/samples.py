@@ -253,8 +253,8 @@ class Samples:
                     yield part, table.filter(pc.equal(table["status"], "ok"))
 
         heads = [np.array([int(s[:16], 16) for s in t["sha256"].to_pylist()], np.uint64) for _, t in parts()]
-        found, counts = np.unique(np.concatenate([*heads, np.zeros(0, np.uint64)]), return_counts=True)
-        again = set(found[counts > 1].tolist())
+        different, counts = np.unique(np.concatenate([*heads, np.zeros(0, np.uint64)]), return_counts=True)
+        again = set(different[counts > 1].tolist())
         firsts, repeats = dict[tuple[Any, ...], str](), dict[str, str]()
         for part, table in parts() if again else ():
             shas = dict(zip(table["id"].to_pylist(), table["sha256"].to_pylist(), strict=True))

@@ -124,11 +124,11 @@ def with_parts(scores: pd.DataFrame) -> pd.DataFrame:
     if not {"metric", "component", "encoder", "concept", "setting"} <= set(scores):
         return scores
     parts = []
-    own = scores[scores.metric == "mcas"]
-    if len(own) and IMAGE_PART not in set(own.component):
-        values = own.pivot_table(index=["encoder", "concept"], columns="component", values="value", dropna=False)
+    mcas = scores[scores.metric == "mcas"]
+    if len(mcas) and IMAGE_PART not in set(mcas.component):
+        values = mcas.pivot_table(index=["encoder", "concept"], columns="component", values="value", dropna=False)
         for name in (IMAGE_PART, TEXT_PART):
-            part = own[own.component == "mcas"].assign(component=name, **dict.fromkeys(_OF_A_TEST, float("nan")))
+            part = mcas[mcas.component == "mcas"].assign(component=name, **dict.fromkeys(_OF_A_TEST, float("nan")))
             at = pd.MultiIndex.from_frame(part[["encoder", "concept"]])
             value = values.reindex(at, columns=list(COMPONENTS[name])).sum(axis=1, skipna=False).to_numpy()
             part = part.assign(value=value, **_NO_VERDICT)

@@ -55,12 +55,12 @@ class _PooledDirectory(Directory):
         return self._directories[order], f"{match[1] or ''}part-{int(match[2]) - self.starts[order]:05d}.parquet"
 
     def path(self, name: str) -> str:
-        directory, own = self._at(name)
-        return f"{directory.root}/{own}"
+        directory, name_there = self._at(name)
+        return f"{directory.root}/{name_there}"
 
     def exists(self, name: str) -> bool:
-        directory, own = self._at(name)
-        return directory.exists(own)
+        directory, name_there = self._at(name)
+        return directory.exists(name_there)
 
     @contextmanager
     def listed_once(self) -> Iterator[None]:
@@ -79,8 +79,8 @@ class _PooledDirectory(Directory):
         return sorted(names, key=lambda name: (len(name), name))
 
     def read_table(self, name: str, columns: list[str] | None = None, **how: Any) -> pa.Table:
-        directory, own = self._at(name)
-        return directory.read_table(own, columns, **how)
+        directory, name_there = self._at(name)
+        return directory.read_table(name_there, columns, **how)
 
 
 class _PooledLedger(Ledger):
@@ -109,15 +109,15 @@ class _PooledLedger(Ledger):
         traces = [record.get("trace") or {} for record in records]
         trace: dict[str, Any] = {}
         if any(traces):
-            steps = sorted(set.intersection(*(set(own.get("steps", ())) for own in traces)))
+            steps = sorted(set.intersection(*(set(trace_of_run.get("steps", ())) for trace_of_run in traces)))
             apart = ""  # why they have no trace together, though some have one
             if not all(traces):
                 apart = "not all of the runs put together were traced"
-            elif len({(own["total"], own["decoder"]) for own in traces}) > 1:
+            elif len({(trace_of_run["total"], trace_of_run["decoder"]) for trace_of_run in traces}) > 1:
                 apart = "the runs put together draw in other numbers of steps, or were traced by other decoders"
             elif not steps:
                 apart = "the runs put together were traced at different steps"
-            some = next(own for own in traces if own)
+            some = next(trace_of_run for trace_of_run in traces if trace_of_run)
             trace = dict(some) | {"steps": [] if apart else steps, "latents": False, "apart": apart}
         return dict(records[0]) | {"files": files, "encoders": encoders, "readers": {}, "trace": trace}
 
@@ -147,8 +147,8 @@ class PooledRun(Run):
         self.runs = tuple(runs)
         first, *others = map(_identity, self.runs)
         seeds = [run.record["seed"] for run in self.runs]
-        for order, (run, own) in enumerate(zip(self.runs[1:], others, strict=True), 1):
-            for what, trait in own.items():
+        for order, (run, traits) in enumerate(zip(self.runs[1:], others, strict=True), 1):
+            for what, trait in traits.items():
                 if trait != first[what]:
                     raise RunMismatchError(
                         f"{run.url}: its {what} is not that of {self.runs[0].url}; only seeds may differ"

@@ -290,7 +290,7 @@ def read_sealed(file: _File, name: str, *, pixels: bool) -> Contents | None:
         # A large file of which the columns are but a part has a hole; and memory may not hold it.
         metadata = pq.read_metadata(file)
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        columns = sum(own.column(n).total_compressed_size for own in groups for n in range(own.num_columns))
+        columns = sum(group.column(n).total_compressed_size for group in groups for n in range(group.num_columns))
         if size - columns - metadata.serialized_size > _LARGE // 64:
             raise ValueError(f"its columns take {columns:,} of {size:,} bytes")
         if size > (there := memory().available):

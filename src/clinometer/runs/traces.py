@@ -103,13 +103,13 @@ class StoredTraces:
         floats = pa.types.is_fixed_size_list(kind) and pa.types.is_floating(kind.value_type) and kind.list_size > 0
         vector = pa.field("vector", kind if floats else pa.list_(pa.float32(), 1), nullable=False)
         require_shape(table, always(TRACE_SCHEMA).append(vector))
-        own, steps = table["id"].to_pylist(), sorted(self.record["steps"])
-        strangers = set(own) - set(planned)
+        ids, steps = table["id"].to_pylist(), sorted(self.record["steps"])
+        strangers = set(ids) - set(planned)
         if strangers:
             raise pa.ArrowInvalid(f"it has vectors of {min(strangers)!r}, which is no image of this part")
-        at_steps = zip(own, table["step"].to_pylist(), strict=True)
+        at_steps = zip(ids, table["step"].to_pylist(), strict=True)
         keys = sorted(key for key in at_steps if key[1] in steps)  # runs put together share some steps
-        if keys != [(key, step) for key in sorted(set(own)) for step in steps]:
+        if keys != [(key, step) for key in sorted(set(ids)) for step in steps]:
             raise pa.ArrowInvalid(f"its rows are not each of its images at each of the steps {steps}, once")
 
     def strips(self) -> dict[str, dict[int, bytes]]:
@@ -136,8 +136,8 @@ class StoredTraces:
             "step": pa.array([step for _, step in keys], pa.int32()),
         }
         if latents is not None:
-            values = pa.array([own.ravel() for own in latents], pa.list_(pa.float32()))
-            shapes = pa.array([list(own.shape) for own in latents], pa.list_(pa.int32()))
+            values = pa.array([array.ravel() for array in latents], pa.list_(pa.float32()))
+            shapes = pa.array([list(array.shape) for array in latents], pa.list_(pa.int32()))
             table = pa.table(about | {"latents": values, "shape": shapes})
             self._ledger.write_table(part_name(LATENTS, part), table)
         shown = [(*key, content) for key, content in zip(keys, pictures, strict=True) if content is not None]
@@ -155,7 +155,7 @@ class StoredTraces:
         """Find the images of a part whose way is kept as pictures: the first of each concept."""
         first: dict[str, list[str]] = {}
         for key, concept, role in self._planned.plan.rows("id", "concept", "role"):
-            if role == "target" and len(own := first.setdefault(concept, [])) < STRIP_IMAGES:
-                own.append(key)
+            if role == "target" and len(shown_of_concept := first.setdefault(concept, [])) < STRIP_IMAGES:
+                shown_of_concept.append(key)
         here = {sample.id for sample in self._planned.parts[part]}
-        return here & {key for own in first.values() for key in own}
+        return here & {key for shown_of_concept in first.values() for key in shown_of_concept}

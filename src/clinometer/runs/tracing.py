@@ -116,24 +116,24 @@ class PartTracer:
     def write(self, part: int, seen: Mapping[str, Sequence[Estimate]]) -> None:
         """Embed and write it; an image of which a step is missing, or not finite, is left out."""
         traces, steps = self._run.traces, self._run.traces.record["steps"]
-        own: list[tuple[str, int, Any, np.ndarray | None]] = []
+        estimates: list[tuple[str, int, Any, np.ndarray | None]] = []
         for key, trace in seen.items():
             if [estimate.step for estimate in trace] == steps and all(estimate.image for estimate in trace):
-                own += [(key, estimate.step, estimate.image, estimate.latents) for estimate in trace]
-        images, vectors = [image for _, _, image, _ in own], dict[str, np.ndarray]()
+                estimates += [(key, estimate.step, estimate.image, estimate.latents) for estimate in trace]
+        images, vectors = [image for _, _, image, _ in estimates], dict[str, np.ndarray]()
         for encoder in self.watchers:
-            name, names = encoder.card.name, [f"{key}, step {step}" for key, step, *_ in own]
+            name, names = encoder.card.name, [f"{key}, step {step}" for key, step, *_ in estimates]
             with naming_errors("encoder", name):
                 vectors[name] = require_vectors(encoder.encode_images(images), name, names) if images else NO_VECTORS
         shown = traces.shown(part)
-        latents = [values for *_, values in own if values is not None] if traces.record.get("latents") else None
+        latents = [values for *_, values in estimates if values is not None] if traces.record.get("latents") else None
         pictures: list[bytes | None] = []
-        for key, _, image, _ in own:
+        for key, _, image, _ in estimates:
             small = image.copy() if key in shown else None
             if small is not None:
                 small.thumbnail((STRIP_SIDE, STRIP_SIDE), Image.Resampling.LANCZOS)
             pictures.append(None if small is None else encode_png(small))
-        traces.write(part, [(key, step) for key, step, *_ in own], vectors, pictures, latents)
+        traces.write(part, [(key, step) for key, step, *_ in estimates], vectors, pictures, latents)
 
 
 def tracer_of(run: Run, generator: object) -> PartTracer | None:

@@ -336,12 +336,12 @@ def _require_answers(run: Run, name: str) -> None:
         return
     from clinometer.models.readers.chat import unknown_prompts  # which only such readers need
 
-    asked: dict[str, set[str]] = {}
+    prompts_by_question: dict[str, set[str]] = {}
     for question, prompt in zip(*(table[column].to_pylist() for column in ("question", "prompt_sha256")), strict=True):
         if prompt is not None:
-            asked.setdefault(question, set()).add(prompt)
+            prompts_by_question.setdefault(question, set()).add(prompt)
     for question, spec in run.readers.questions(card["name"]).items():
-        if unknown := unknown_prompts(card, reader_question(spec), asked.get(question, ())):
+        if unknown := unknown_prompts(card, reader_question(spec), prompts_by_question.get(question, ())):
             raise RunCorruptError(
                 f"{run.directory.path(name)}: answers to question {question!r} were given to another prompt "
                 f"({min(unknown)[:8]}…) than its words make. {READ_AGAIN}"
