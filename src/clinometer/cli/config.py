@@ -176,7 +176,7 @@ def _origin(context: Any, option: Any) -> Defaults | None:
 def _values(content: Mapping[str, Any], group: Any, place: str) -> dict[str, Any]:
     """Check the tables of commands; options that all commands share may stand above them."""
     values: dict[str, Any] = {}
-    for name, held in content.items():
+    for name, setting in content.items():
         command = group.commands.get(name)
         if command is None and name.replace("-", "_") in COMMON_OPTIONS:
             continue
@@ -184,36 +184,36 @@ def _values(content: Mapping[str, Any], group: Any, place: str) -> dict[str, Any
             known = [*group.commands, *(name.replace("_", "-") for name in COMMON_OPTIONS)]
             hint = did_you_mean(name, known) or f"expected a command, such as {first_and_more(known, most=3)}"
             raise InvalidInputError.unknown_name(f"{place}{name}: there is no such command; {hint}")
-        if not isinstance(held, dict):
+        if not isinstance(setting, dict):
             raise InvalidInputError.wrong_type(
-                f"{place}{name}: found {quoted(held)}, expected a table: [{name}] and its options"
+                f"{place}{name}: found {quoted(setting)}, expected a table: [{name}] and its options"
             )
-    shared = {name: held for name, held in content.items() if name not in group.commands}
+    shared = {name: setting for name, setting in content.items() if name not in group.commands}
     for name, command in group.commands.items():
-        own = content.get(name, {})
+        table = content.get(name, {})
         if hasattr(command, "commands"):
-            values[name] = _values(shared | own, command, f"{place}{name}.")
+            values[name] = _values(shared | table, command, f"{place}{name}.")
             continue
-        taken = {key: held for key, held in shared.items() if key.replace("-", "_") in _names(command).values()}
-        values[name] = dict(_options(taken, command, place)) | dict(_options(own, command, f"{place}{name}."))
+        taken = {key: setting for key, setting in shared.items() if key.replace("-", "_") in _names(command).values()}
+        values[name] = dict(_options(taken, command, place)) | dict(_options(table, command, f"{place}{name}."))
     return values
 
 
 def _options(content: Mapping[str, Any], command: Any, place: str) -> Iterator[tuple[str, Any]]:
     names = _names(command)
     options = {option.name: option for option in command.params}
-    for key, held in content.items():
+    for key, setting in content.items():
         name = names.get(key.replace("_", "-"))
         if name is None:
             hint = did_you_mean(key, names) or f"it takes {', '.join(names) or 'none'}"
             raise InvalidInputError.unknown_name(f"{place}{key}: {command.name} has no such option; {hint}")
-        if isinstance(held, dict) or (isinstance(held, list) and not options[name].multiple):
-            raise InvalidInputError.wrong_type(f"{place}{key}: found {quoted(held)}, expected one value")
-        several = options[name].multiple and not isinstance(held, list)
-        if options[name].is_flag and not isinstance(held, bool):
-            raise InvalidInputError.wrong_type(f"{place}{key}: found {quoted(held)}, expected true or false")
-        words = [str(each) for each in held] if isinstance(held, list) else str(held)
-        yield name, held if options[name].is_flag else [words] if several else words
+        if isinstance(setting, dict) or (isinstance(setting, list) and not options[name].multiple):
+            raise InvalidInputError.wrong_type(f"{place}{key}: found {quoted(setting)}, expected one value")
+        several = options[name].multiple and not isinstance(setting, list)
+        if options[name].is_flag and not isinstance(setting, bool):
+            raise InvalidInputError.wrong_type(f"{place}{key}: found {quoted(setting)}, expected true or false")
+        words = [str(each) for each in setting] if isinstance(setting, list) else str(setting)
+        yield name, setting if options[name].is_flag else [words] if several else words
 
 
 def _names(command: Any) -> dict[str, str]:
@@ -343,8 +343,8 @@ def _read_options(root: Any, names: list[str], command: Any, words: list[str]) -
         origin, value = _origin(context, option), context.params.get(option.name)
         place = _place_of(context, option) or _source(context, option)
         if value in (None, [], ()) and place == "default":
-            told = re.search(r"\[default: ([^\]]*)\]", option.help or "")
-            value = told[1] if told else ""
+            stated = re.search(r"\[default: ([^\]]*)\]", option.help or "")
+            value = stated[1] if stated else ""
         elif isinstance(value, str | list | tuple | None):
             value = _in_words(context, option)
         yield {

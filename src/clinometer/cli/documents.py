@@ -317,13 +317,13 @@ class NamedTable(_Part):
     rows: list[Row]
 
 
-def _tables(given: Any) -> Any:
+def _tables(tables: Any) -> Any:
     """Accept tables by their titles, too: frames, or rows."""
-    if not isinstance(given, Mapping):
-        return given
+    if not isinstance(tables, Mapping):
+        return tables
     return [
         {"title": title, "rows": _rows(rows) if isinstance(rows, pd.DataFrame) else list(rows)}
-        for title, rows in given.items()
+        for title, rows in tables.items()
     ]
 
 
@@ -380,8 +380,8 @@ def document_of(found: Any, **more: Any) -> Document:
     if isinstance(found, Gate):
         return GateDocument.model_validate(found.as_mapping() | more)
     if isinstance(found, Plan):
-        own = {name: getattr(found, name) for name in PlanDocument.model_fields if hasattr(found, name)}
-        return PlanDocument(**own, rows=_rows(found.table))
+        fields = {name: getattr(found, name) for name in PlanDocument.model_fields if hasattr(found, name)}
+        return PlanDocument(**fields, rows=_rows(found.table))
     if isinstance(found, Sweep):
         return SweepDocument(
             place=found.directory.shown,

@@ -77,8 +77,8 @@ def set_up_raters(done: Reproduction) -> list[str]:
 
     The database lies in the directory, with the runs whose pictures it shows; what is there already is left as it is.
     """
-    asked = [(paper, task) for paper in done.papers if paper.raters for task in paper.raters.tasks]
-    if not asked or not done.directory.is_local:
+    tasks = [(paper, task) for paper in done.papers if paper.raters for task in paper.raters.tasks]
+    if not tasks or not done.directory.is_local:
         return []
     from clinometer.cli.serve import ratings_database, require_web
 
@@ -97,21 +97,21 @@ def set_up_raters(done: Reproduction) -> list[str]:
             f"Rating tasks are in {place}; open them: {serve}; then: clinometer ratings collect TASK, and this again"
         ]
     lines = []
-    for paper, task in asked:
+    for paper, task in tasks:
         assert paper.raters is not None
         for model in done.record.models:
-            own = [
+            runs = [
                 run for run in done.planned if (run.paper, run.model) == (paper.name, model) and run.name in task.runs
             ]
-            if any(done.status(run).status != "finished" for run in own):
+            if any(done.status(run).status != "finished" for run in runs):
                 continue
-            opened = [Run(run.place) for run in own]
+            opened = [Run(run.place) for run in runs]
             answers = answers_for(opened, OTHER_ANSWERS)
             spec = TaskSpec(f"{task.title}: {model}", paper.raters.question, answers, paper.raters.raters, repeats=0)
             drawn = draw_from(opened, 0, shown=paper.raters.shown, seed=done.record.seed)
             with ratings_database(f"sqlite:///{place}", is_new=True) as engine, writing(engine) as session:
-                token = invite(session, made := make_task(session, spec, drawn))
-                lines.append(f"Raters of {made.title}: http://127.0.0.1:8765/join/{token} (shown this once)")
+                token = invite(session, stored := make_task(session, spec, drawn))
+                lines.append(f"Raters of {stored.title}: http://127.0.0.1:8765/join/{token} (shown this once)")
     return [*lines, f"Open them: {serve}"] if lines else []
 
 
@@ -138,14 +138,14 @@ def lines_of(needs: Needs) -> list[str]:
         needs.total(name) for name in ("missing", "evaluations", "seconds", "bytes", "cost")
     )
     hours = f"about {_decimal(seconds / 3600)} hours of drawing" if isfinite(seconds) else (
-        "drawing time unknown until one picture is timed, without --dry-run"
+        "the drawing time is not known before one picture is timed, without --dry-run"
     )  # fmt: skip
     disk = f", {_decimal(size / 1e9)} GB" if isfinite(size) else ""
-    told = f"{_whole(evaluations)} evaluations of the network" if isfinite(evaluations) else (
+    work = f"{_whole(evaluations)} evaluations of the network" if isfinite(evaluations) else (
         "an unknown number of evaluations, as a model names no steps"
     )  # fmt: skip
-    paid = f" They cost {cost:,.2f}." if cost else ""
-    lines = [f"{_whole(images)} images to draw, {told}, {hours}{disk}.{paid} Encoding and scoring are extra."]
+    price = f" They cost {cost:,.2f}." if cost else ""
+    lines = [f"{_whole(images)} images to draw, {work}, {hours}{disk}.{price} Encoding and scoring are extra."]
     lines += [f"You need to provide: {line}" for line in needs.brought]
     lost = [f"{each.run.name} of {each.run.model} ({each.reason})" for each in needs.runs if each.reason]
     return [*lines, *([f"Not possible, unlike the others: {first_and_more(lost, 5)}"] if lost else [])]

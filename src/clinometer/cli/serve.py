@@ -287,8 +287,8 @@ def new(
         token = invite(session, task, days=days)
     echo(f"Task {task.id}: {len(drawn)} items.")
     echo(f"Invitation, shown this once: {url.rstrip('/')}/join/{token}")
-    made = {"task": task.id, "items": len(drawn), "invitation": f"{url.rstrip('/')}/join/{token}"}
-    print_json("tables", of="ratings new", tables={"made": [made]})
+    row = {"task": task.id, "items": len(drawn), "invitation": f"{url.rstrip('/')}/join/{token}"}
+    print_json("tables", of="ratings new", tables={"made": [row]})
 
 
 @with_options()

@@ -249,10 +249,10 @@ def check_place(out: Path | None) -> None:
 def require_other_place(out: Path, *read: str | Path | None, option: str = "--out") -> None:
     """Refuse a file that is read, or lies in a run that is: writing it would destroy what was held to limits."""
     place = out.resolve()
-    for given in read:
-        if given is not None and Path(given).resolve() in (place, *place.parents):
+    for file in read:
+        if file is not None and Path(file).resolve() in (place, *place.parents):
             raise InvalidInputError.conflict(
-                f"{option} {out}: it would overwrite, or lie in, {given}; give another file"
+                f"{option} {out}: it would overwrite, or lie in, {file}; give another file"
             )
 
 
@@ -266,8 +266,8 @@ def require_lines(file: Path, option: str) -> None:
     """
     if not file.is_file():
         return
-    with file.open("rb") as held:
-        beginning = held.read(4096)
+    with file.open("rb") as stream:
+        beginning = stream.read(4096)
     kind = file.suffix.lower()
     if b"\0" in beginning or kind in NO_MORE_LINES:
         what = f"a {kind} file" if kind in NO_MORE_LINES else "a file that is not text"

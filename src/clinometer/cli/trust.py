@@ -77,10 +77,10 @@ def own_folder() -> Path:
 def _allowed() -> dict[str, str]:
     """Read which files the user has allowed, by their places: the hash of each; none where that cannot be read."""
     try:
-        held = json.loads((own_folder() / "allowed.json").read_text(encoding="utf-8"))
+        allowed = json.loads((own_folder() / "allowed.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return held if isinstance(held, dict) else {}
+    return allowed if isinstance(allowed, dict) else {}
 
 
 def is_allowed(file: Path, content: bytes) -> bool:

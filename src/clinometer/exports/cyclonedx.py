@@ -36,9 +36,9 @@ def ml_bom(run: Run) -> dict[str, Any]:
                 {"type": kind, "value": repr(float(row.value)), **({"slice": part} if part else {})}
                 | ({"confidenceInterval": interval} if isfinite(low) and isfinite(high) else {})
             )
-        told = [verdicts.verdict(row), f"n {row.n_target}", *([f"q {row.q!r}"] if isfinite(row.q) else [])]
+        parts = [verdicts.verdict(row), f"n {row.n_target}", *([f"q {row.q!r}"] if isfinite(row.q) else [])]
         name = f"clinometer:verdict:{kind}{f':{part}' if part else ''}"
-        properties.append({"name": name, "value": one_line("; ".join([*told, *filter(None, [row.reason])]))})
+        properties.append({"name": name, "value": one_line("; ".join([*parts, *filter(None, [row.reason])]))})
     audited = {
         "suite": run.suite.name, "suite_fingerprint": record["suite_fingerprint"], "run_checksum": record["checksum"],
         "scores_sha256": run.directory.sha256("scores.parquet"), "seed": str(record["seed"]), "command": shown.command,

@@ -407,9 +407,9 @@ def _require_derived(run: Run, source: str | os.PathLike[str], record: Any, base
     """Refuse a record that is not the one that the run gives now, times and versions aside."""
     try:
         result = record["assessment-results"]["results"][0]
-        told = {each["name"]: each["value"] for each in result["props"]}
-        policy = json.loads(told[POLICY]) if POLICY in told else None
-        checksum = told.get(BASELINE, "")
+        properties = {each["name"]: each["value"] for each in result["props"]}
+        policy = json.loads(properties[POLICY]) if POLICY in properties else None
+        checksum = properties.get(BASELINE, "")
     except MALFORMED as error:
         raise InvalidInputError.malformed(f"{source}: {NO_RECORD}") from error
     if policy is None and "findings" in result:

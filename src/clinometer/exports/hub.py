@@ -89,8 +89,8 @@ def dataset_of(run: Run, *, license: str = "") -> dict[str, bytes | str]:
     run.require_images("a data set")
     parts = {f"data/part-{part:05d}.parquet": samples_name(part) for part in run.parts}
     besides = {name: name for name in BESIDES if run.directory.exists(name)}
-    made = {CARD: _card(run, license), CROISSANT: json.dumps(_croissant(run, parts, license), indent=2) + "\n"}
-    return {name: content.encode("utf-8") for name, content in made.items()} | parts | besides
+    written = {CARD: _card(run, license), CROISSANT: json.dumps(_croissant(run, parts, license), indent=2) + "\n"}
+    return {name: content.encode("utf-8") for name, content in written.items()} | parts | besides
 
 
 def write_dataset(run: Run, out: str | os.PathLike[str], *, license: str = "") -> list[str]:

@@ -77,8 +77,8 @@ class Column:
     @property
     def is_number(self) -> bool:
         """Whether every cell is a number, or has none; then it is set by siunitx."""
-        told = [cell for cell in self.cells if cell not in ("", "—")]
-        return bool(told) and all(_NUMBER.fullmatch(cell) or cell.startswith("<") for cell in told)
+        filled = [cell for cell in self.cells if cell not in ("", "—")]
+        return bool(filled) and all(_NUMBER.fullmatch(cell) or cell.startswith("<") for cell in filled)
 
     @property
     def format(self) -> str:
@@ -91,8 +91,8 @@ class Column:
 
     def width(self, size: float) -> float:
         """Estimate how wide it is in type of a size, where nothing in it is broken."""
-        own = [*self.cells, self.heads[-1]]
-        return max([_width(cell, size) for cell in own] + [_width(cell, TINY) for cell in self.below])
+        texts = [*self.cells, self.heads[-1]]
+        return max([_width(cell, size) for cell in texts] + [_width(cell, TINY) for cell in self.below])
 
     def least(self, size: float) -> float:
         """Estimate how wide its longest word is."""
@@ -156,9 +156,10 @@ def latex_columns(
     parts = [part for by_width in _by_width(columns) for part in _by_height(by_width, blocks)] if columns else []
     written = []
     short = caption.split(". ", maxsplit=1)[0].rstrip(".")
-    for number, (own, own_blocks) in enumerate(parts):
-        told = caption if not number else f"{short} (part {number + 1} of {len(parts)})."
-        written.append(_one(own, own_blocks, told, label if not number else f"{label}-{number + 1}", notes))
+    for number, (part_columns, part_blocks) in enumerate(parts):
+        part_caption = caption if not number else f"{short} (part {number + 1} of {len(parts)})."
+        part_label = label if not number else f"{label}-{number + 1}"
+        written.append(_one(part_columns, part_blocks, part_caption, part_label, notes))
         if number % 10 == 9:  # so many floats at once are more than LaTeX keeps
             written.append("\\clearpage\n")
     return "% needs \\usepackage{booktabs, siunitx}\n" + "".join(written)
@@ -172,8 +173,8 @@ def latex_figures(figures: Iterable[tuple[str, Figure, str]], *, label: str) -> 
     lines = ["% needs \\usepackage{graphicx}, and this file beside the folder figures"]
     for number, (name, figure, opening) in enumerate(figures, 1):
         points = (figure.width + 2 * MARGIN) * 72.27 / 72
-        told = figure.description if len(figure.description) <= MOST_TOLD else ""
-        caption = " ".join(filter(None, (opening.strip(), told)))
+        description = figure.description if len(figure.description) <= MOST_TOLD else ""
+        caption = " ".join(filter(None, (opening.strip(), description)))
         lines += [
             f"\\begin{{{'figure*' if points > COLUMN else 'figure'}}}[htbp]", "\\centering",
             f"\\includegraphics[width=\\ifdim\\linewidth<{points:.0f}pt \\linewidth\\else {points:.0f}pt\\fi,"
@@ -198,9 +199,9 @@ def _groups(columns: Sequence[Column]) -> list[list[Column]]:
 
 def _least_of(group: Sequence[Column], size: float) -> float:
     """Estimate how wide the columns of a group are, or an interval that spans them."""
-    own = sum(column.least(size) + GAP for column in (replace(each, below=()) for each in group))
+    numbers = sum(column.least(size) + GAP for column in (replace(each, below=()) for each in group))
     below = max((_width(cell, TINY) for column in group for cell in column.below), default=0.0)
-    return max(own, below + GAP)
+    return max(numbers, below + GAP)
 
 
 def _by_width(columns: Sequence[Column]) -> Iterator[list[Column]]:
@@ -208,11 +209,11 @@ def _by_width(columns: Sequence[Column]) -> Iterator[list[Column]]:
     first, part = columns[0], list[Column]()
     smallest = SIZES["scriptsize"]
     for _, under in groupby(columns[1:], key=lambda each: each.heads[0] if len(each.heads) > 1 else ""):
-        own = list(under)
-        if part and own[0].heads[0] and _fits([first, *own], smallest) and not _fits([first, *part, *own], smallest):
+        cols = list(under)
+        if part and cols[0].heads[0] and _fits([first, *cols], smallest) and not _fits([first, *part, *cols], smallest):
             yield [first, *part]  # what stands under one head stays together where it can
             part = []
-        for group in _groups(own):
+        for group in _groups(cols):
             if part and not _fits([first, *part, *group], smallest):
                 yield [first, *part]
                 part = []
@@ -231,11 +232,11 @@ def _by_height(columns: Sequence[Column], blocks: Sequence[str]) -> Iterator[tup
              for column, width in zip(columns, widths, strict=True)] + [1]
         )  # fmt: skip
         new = bool(blocks and blocks[row] and (row == start or blocks[row] != blocks[row - 1]))
-        own = 1.25 * size * (lines + new) + any(column.below and column.below[row] for column in columns) * size
-        if height + own > TEXT_HEIGHT:
+        needed = 1.25 * size * (lines + new) + any(column.below and column.below[row] for column in columns) * size
+        if height + needed > TEXT_HEIGHT:
             yield _rows(columns, start, row), blocks[start:row]
             start, height = row, 0.0
-        height += own
+        height += needed
     yield _rows(columns, start, len(rows)), blocks[start:]
 
 
@@ -328,10 +329,10 @@ def _cell(column: Column, text: str) -> str:
 def _second_line(columns: Sequence[Column], row: int) -> Iterator[str]:
     """Yield the line of intervals: each under its number, or under all columns of its group."""
     for group in _groups(columns):
-        told = " ".join(each.below[row] for each in group if each.below and each.below[row])
-        if told and len(group) > 1 and sum(bool(each.below) for each in group) == 1:
-            yield f"\\multicolumn{{{len(group)}}}{{r}}{{\\tiny {latex_text(told)}}}"
+        joined = " ".join(each.below[row] for each in group if each.below and each.below[row])
+        if joined and len(group) > 1 and sum(bool(each.below) for each in group) == 1:
+            yield f"\\multicolumn{{{len(group)}}}{{r}}{{\\tiny {latex_text(joined)}}}"
             continue
         for each in group:
-            own = each.below[row] if each.below else ""
-            yield f"\\multicolumn{{1}}{{r}}{{\\tiny {latex_text(own)}}}" if own else ""
+            interval = each.below[row] if each.below else ""
+            yield f"\\multicolumn{{1}}{{r}}{{\\tiny {latex_text(interval)}}}" if interval else ""

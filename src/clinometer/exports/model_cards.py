@@ -262,14 +262,14 @@ def _suite_words(run: Run) -> Iterator[str]:
     base = load_suite(suite.name)
     base = base.as_in_the_paper() if protocol else base
     kept = {name: value for name, value in run.record.get("options", {}).items() if name in OF_SUITE}
-    held = suite.model_dump()["images"]
-    numbers = held.values() if isinstance(held, Mapping) else [held]
+    images_asked = suite.model_dump()["images"]
+    numbers = images_asked.values() if isinstance(images_asked, Mapping) else [images_asked]
     for images in (None, *dict.fromkeys(number for number in numbers if isinstance(number, int))):
         for text_targets in (None, getattr(suite, "text_targets", None)):
-            given = {**kept, "images": images, "text_targets": text_targets}
-            if base.with_options(**given).fingerprint == suite.fingerprint:
+            settings = {**kept, "images": images, "text_targets": text_targets}
+            if base.with_options(**settings).fingerprint == suite.fingerprint:
                 yield from ("--suite", suite.name, *protocol)
-                for name, value in given.items():
+                for name, value in settings.items():
                     if name == "phrases":
                         yield from (word for phrase in value or () for word in ("--phrase", phrase))
                     elif value:

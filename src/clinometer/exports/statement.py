@@ -229,13 +229,13 @@ def require_same(
 ) -> None:
     """Refuse a document that is not the expected one, ``beside`` some fields: a line for each difference, up to 20."""
     if lines := list(differences(found, expected, beside=beside)):
-        told = [f"{source}: {line}" for line in lines[:MOST_DIFFERENCES]]
-        if more := len(lines) - len(told):
-            told.append(f"{source}: and {more} more differences")
+        shown = [f"{source}: {line}" for line in lines[:MOST_DIFFERENCES]]
+        if more := len(lines) - len(shown):
+            shown.append(f"{source}: and {more} more differences")
         way_out = (
             f"{source}: that is not what follows from {run.url}; it was changed, or is of another run or version: "
         )
-        raise RunCorruptError("\n".join([*told, f"{way_out}export it again"]))
+        raise RunCorruptError("\n".join([*shown, f"{way_out}export it again"]))
 
 
 def differences(found: Any, expected: Any, place: str = "", beside: tuple[str, ...] = ()) -> Iterator[str]:
