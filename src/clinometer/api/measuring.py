@@ -78,8 +78,8 @@ def plan(
     audited_suite = (
         load_suite(suite) if suite is not None else run.suite if run is not None else load_suite("reference")
     )
-    asked = ask(images=images, concepts=concepts)
-    audited_suite = audited_suite.with_options(images=asked.images, concepts=asked.concepts)
+    request = ask(images=images, concepts=concepts)
+    audited_suite = audited_suite.with_options(images=request.images, concepts=request.concepts)
     return plan_audit(
         audited_suite, run, effect=effect, margin=margin, power=power, alpha=alpha, price=price,
         answer_price=answer_price,
@@ -284,12 +284,12 @@ def read_images(
     from clinometer.runs import listening
     from clinometer.suites.question import load_question
 
-    asked = load_question(question)
+    loaded_question = load_question(question)
     loaded = load_reader(reader, **options) if isinstance(reader, str) else reader
     place = Path("readings") / Path(folder).resolve().name if out is None else out
     return read_folder(
-        folder, loaded, asked, listening(progress), truth=truth, same_pictures=same_pictures, out=place, budget=budget,
-        threshold=threshold, encoder=load_encoder(encoder) if isinstance(encoder, str) else encoder,
+        folder, loaded, loaded_question, listening(progress), truth=truth, same_pictures=same_pictures, out=place,
+        budget=budget, threshold=threshold, encoder=load_encoder(encoder) if isinstance(encoder, str) else encoder,
     )  # fmt: skip
 
 

@@ -73,13 +73,13 @@ def reproduce(
     from clinometer.pipeline.audits import Workers
     from clinometer.runs import listening
 
-    given = None if pictures is None else os.fspath(pictures)
-    asked = Asked(papers_of(papers, given), _several(models), quick, options, objects or {}, given)
+    folder = None if pictures is None else os.fspath(pictures)
+    request = Asked(papers_of(papers, folder), _several(models), quick, options, objects or {}, folder)
 
     def count(file: str, place: str, name: str) -> None:
         import_counts(file, place, name=name, report=options.get("report", True))
 
-    return run_reproduction(out, asked, Workers(engine, workers), listening(progress), count, show)
+    return run_reproduction(out, request, Workers(engine, workers), listening(progress), count, show)
 
 
 def plan_reproduction(
@@ -95,9 +95,9 @@ def plan_reproduction(
     """Return what a reproduction takes: images, evaluations, hours, gigabytes. Draws and writes nothing."""
     from clinometer.papers.reproduction import Asked, look_ahead, papers_of
 
-    given = None if pictures is None else os.fspath(pictures)
-    asked = Asked(papers_of(papers, given), _several(models), quick, options, objects or {}, given)
-    return look_ahead(out, asked)
+    folder = None if pictures is None else os.fspath(pictures)
+    request = Asked(papers_of(papers, folder), _several(models), quick, options, objects or {}, folder)
+    return look_ahead(out, request)
 
 
 def _several(names: str | Sequence[str]) -> list[str]:

@@ -299,10 +299,10 @@ def read_run(
 
     progress, opened_run = listening(progress), Run(run)
     opened_run.require_images("a reader")
-    asked = questions_of(opened_run.suite, reader, question)
-    if truth is not None and len(asked) != 1:
+    questions = questions_of(opened_run.suite, reader, question)
+    if truth is not None and len(questions) != 1:
         raise InvalidInputError.too_many(
-            f"found {len(asked)} questions, expected the one that the labels answer; name it as the question",
+            f"found {len(questions)} questions, expected the one that the labels answer; name it as the question",
             field="truth",
         )
     _require_one_process(check_drift, engine, workers)
@@ -310,24 +310,27 @@ def read_run(
     with opened_run.directory.locked():
         opened_run.ledger.forget_missing()
         require_drawn(opened_run, f"clinometer read {opened_run.url} --reader NAME")
-        readers, recipes = models.readers(reader, device, asked, options)
+        readers, recipes = models.readers(reader, device, questions, options)
         for each in readers:
             opened_run.readers.require(each.card)
         if retry_failed:
             ask_failed_again(opened_run, readers, progress)
         to_come = [
-            (each, answers_to_come(opened_run, each, asked) + answers_again(opened_run, each, asked, check_drift))
+            (
+                each,
+                answers_to_come(opened_run, each, questions) + answers_again(opened_run, each, questions, check_drift),
+            )
             for each in readers
         ]
         require_budget(opened_run, None, budget, answers=to_come)
         with Workers(engine, workers).opened(device, weights_of(readers)) as engine_at_work:
             executor = Executor(once_more=True) if check_drift else executor_of(engine_at_work, None, {}, recipes)
-            read_all(opened_run, readers, asked, progress, executor, again=check_drift)
+            read_all(opened_run, readers, questions, progress, executor, again=check_drift)
             loaded = load_encoder(encoder) if isinstance(encoder, str) else encoder
             if truth is not None:
-                read_known(opened_run, readers, asked[0], truth, progress, budget=budget, encoder=loaded)
+                read_known(opened_run, readers, questions[0], truth, progress, budget=budget, encoder=loaded)
             if loaded is not None:
-                keep_clusters(opened_run, readers, asked, loaded, threshold)
+                keep_clusters(opened_run, readers, questions, loaded, threshold)
             if opened_run.is_scored:
                 score(opened_run, progress, pool=executor.pool(progress))
                 refresh_report(opened_run)
@@ -374,10 +377,10 @@ def open_answers(
 
     opened_run = Run(run)
     table = opened_run.readings(reader)
-    asked = {name: spec for name, spec in opened_run.readers.questions(reader).items() if spec.kind == "open"}
-    if question not in asked:
+    questions = {name: spec for name, spec in opened_run.readers.questions(reader).items() if spec.kind == "open"}
+    if question not in questions:
         raise InvalidInputError.unknown_name(
-            f"found {question!r}, expected an open question that {reader} was asked: {', '.join(asked) or 'none'}; "
+            f"found {question!r}, expected an open question that {reader} was asked: {', '.join(questions) or 'none'}; "
             f"give: clinometer read {opened_run.url} --reader {reader} --question FILE",
             field="question",
         )
@@ -387,7 +390,7 @@ def open_answers(
     else:
         loaded = load_encoder(encoder) if isinstance(encoder, str) else encoder
         clusters = clusters_of(rows["answer"], loaded, threshold)
-    return distribute(rows, asked[question], clusters)[0]
+    return distribute(rows, questions[question], clusters)[0]
 
 
 @documented

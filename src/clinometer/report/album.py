@@ -187,10 +187,10 @@ class Samples(Sequence[Sample]):
 
 def by_owner(samples: Samples, *further: str) -> dict[tuple[str, ...], Samples]:
     """Split rows by role and owner, a group or, of a target and where there is none, a concept; and by more texts."""
-    held: dict[tuple[str, ...], list[Samples]] = {}
+    parts: dict[tuple[str, ...], list[Samples]] = {}
     for (role, concept, group, *rest), found in samples.by("role", "concept", "group", *further).items():
-        held.setdefault((role, concept if role == "target" or not group else group, *rest), []).append(found)
-    return {key: Samples.together(found) for key, found in held.items()}
+        parts.setdefault((role, concept if role == "target" or not group else group, *rest), []).append(found)
+    return {key: Samples.together(found) for key, found in parts.items()}
 
 
 def text_of(value: Any) -> str:

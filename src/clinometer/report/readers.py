@@ -59,15 +59,16 @@ def drift_lines(rows: Sequence[Row]) -> list[str]:
     """Return a line for each reader: whether it changed while it read, from which part on, and what to do."""
     lines = []
     for row in (row for row in rows if row.component == "drift" and row.defined):
-        asked = f"{wording.count(row.n_target, 'answer')} asked for again in each of {wording.count(row.n_a, 'round')}"
+        answers, rounds = wording.count(row.n_target, "answer"), wording.count(row.n_a, "round")
+        repeated = f"{answers} asked for again in each of {rounds}"
         share, before = wording.percent(row.value), wording.percent(row.null)
         if not row.flag:
-            lines.append(f"Reader {row.encoder} is not shown to have changed: {share} of answers differ, {asked}")
+            lines.append(f"Reader {row.encoder} is not shown to have changed: {share} of answers differ, {repeated}")
             continue
         when = "after the last part was read" if row.setting == "the end" else f"before {row.setting} was read"
         lines.append(
             f"Reader {row.encoder} changed {when}: {share} of answers differ from there on, {before} before "
-            f"({wording.probability(row.p)}, {asked}). Shares of parts before and after are not of one reader: "
+            f"({wording.probability(row.p)}, {repeated}). Shares of parts before and after are not of one reader: "
             "delete its folder in readings and read again, pin the model\N{RIGHT SINGLE QUOTATION MARK}s version, or "
             "label pictures of both"
         )
@@ -79,38 +80,38 @@ def reader_lines(view: View) -> list[str]:
     rows = view.scores.select(READING_METRIC, encoder="*")
     lines = drift_lines(rows)
     for row in (row for row in rows if row.component == "separation"):
-        own = [
+        shares = [
             each
             for each in rows
             if (each.component, each.encoder, each.setting) == ("corrected_share", row.encoder, row.setting)
         ]
-        judged = [each for each in own if each.verdict]
+        judged = [each for each in shares if each.verdict]
         withheld = list(dict.fromkeys(each.concept for each in judged if wording.is_unlike(each)))
         found = wording.counted(judged, view.label) or "no verdict"
-        over = f" ({PARITY.format(k)})" if (k := len({each.group for each in own})) > 2 else ""
+        over = f" ({PARITY.format(k)})" if (k := len({each.group for each in shares})) > 2 else ""
         stands = f"; its verdicts stand: {row.reason}" if row.flag == DECIDING_FLAG else ""
         changing = list(dict.fromkeys(each.concept for each in judged if wording.changes_with_reader(each)))
         disputed = f"; another reader differs on {wording.listed(changing)}" if changing else ""
         apart = f"; its errors do not carry over to {wording.listed(withheld)}" if withheld else ""
         lines.append(f"Reader {row.encoder} on {row.setting}{over}: {found}{stands}{disputed}{apart}")
     for row in (row for row in rows if row.component == "dependence" and not row.concept):
-        told = (
+        dependence = (
             f"it tells {wording.estimate(row, sign=False)} nats of the concept, {wording.probability(row.p)}"
             if row.defined
             else row.reason
         )
-        lines.append(f"Reader {row.encoder} on {row.setting}, in its own words: {told}")
+        lines.append(f"Reader {row.encoder} on {row.setting}, in its own words: {dependence}")
     return lines
 
 
 def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[str, Any]:
     """Return what the page says of one question: its readers, whose verdicts stand and why, and every concept."""
-    own = [row for row in rows if row.setting == name or row.setting.startswith(f"{name}: {READ_AS}")]
-    separations = [row for row in own if row.component == "separation"]
+    question_rows = [row for row in rows if row.setting == name or row.setting.startswith(f"{name}: {READ_AS}")]
+    separations = [row for row in question_rows if row.component == "separation"]
     decider = next((row for row in separations if row.flag == DECIDING_FLAG), separations[0])
-    shares = [row for row in own if row.component == "corrected_share"]
+    shares = [row for row in question_rows if row.component == "corrected_share"]
     decided = [row for row in shares if row.encoder == decider.encoder]
-    keys = {(row.encoder, row.component, row.concept, row.group): row for row in own}
+    keys = {(row.encoder, row.component, row.concept, row.group): row for row in question_rows}
 
     def telling(row: Row) -> tuple[bool, bool, float, float]:
         """Sort the shares of a concept: the group that it leans to, then the least p, then the largest share."""
@@ -124,11 +125,15 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
     ]
     changing = list(dict.fromkeys(row.concept for row in decided if wording.changes_with_reader(row)))
     others = [row.encoder for row in separations if row.encoder != decider.encoder]
-    alike = {row.concept: row for row in own if (row.component, row.encoder) == ("transport", decider.encoder)}
+    alike = {
+        row.concept: row for row in question_rows if (row.component, row.encoder) == ("transport", decider.encoder)
+    }
     doubted = [alike[row.concept] for row in judged if row.defined and row.concept in alike]
     return {
         "name": name,
-        "readers": [_reader(view, row, own, f"errors{serial}-{number}") for number, row in enumerate(separations)],
+        "readers": [
+            _reader(view, row, question_rows, f"errors{serial}-{number}") for number, row in enumerate(separations)
+        ],
         "decider": decider,
         "is_judged": not all(map(wording.not_measured, judged)),
         "why": decider.reason,
@@ -152,9 +157,9 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
         "withheld": [row.concept for row in judged if wording.is_unlike(row)],
         "doubted": wording.reasons((row.concept, row.reason) for row in doubted if row.flag == "cannot tell"),
         "changing": changing,
-        "has_rated": any(row.component == "rated_share" for row in own),
-        "concentrated": _concentrated([row for row in own if row.encoder == decider.encoder], view.label),
-        "agreement": [row for row in own if row.component == "alpha"],
+        "has_rated": any(row.component == "rated_share" for row in question_rows),
+        "concentrated": _concentrated([row for row in question_rows if row.encoder == decider.encoder], view.label),
+        "agreement": [row for row in question_rows if row.component == "alpha"],
         "peer_rows": [
             (concept, [keys.get((decider.encoder, peer, concept, "")) for peer in PEER_NAMES])
             for concept in dict.fromkeys(row.concept for row in decided)
@@ -165,13 +170,13 @@ def _question(view: View, serial: int, name: str, rows: Sequence[Row]) -> dict[s
 
 def _reader(view: View, separation: Row, rows: Sequence[Row], figure: str) -> dict[str, Any]:
     """Return how well a reader tells the groups apart: its separation, its recall, and a figure of its errors."""
-    own = [row for row in rows if row.encoder == separation.encoder]
+    rows_of_reader = [row for row in rows if row.encoder == separation.encoder]
     return {
         "name": separation.encoder,
         "separation": separation,
-        "recall": [row for row in own if row.component == "recall"],
+        "recall": [row for row in rows_of_reader if row.component == "recall"],
         "figure": confusion_figure(
-            view, separation.encoder, [row for row in own if row.component == "confusion"], figure
+            view, separation.encoder, [row for row in rows_of_reader if row.component == "confusion"], figure
         ),
     }
 
@@ -220,10 +225,10 @@ def reader_table(view: View) -> list[tuple[str, ...]]:
 
 def _gather_open(overall: Row, rows: Sequence[Row]) -> dict[str, Any]:
     """Gather what one reader said in free words to one question: the most frequent answers by concept, and the rest."""
-    own = [row for row in rows if (row.encoder, row.setting) == (overall.encoder, overall.setting)]
-    keys = {(row.component, row.concept, row.group): row for row in own}
-    answers = list(dict.fromkeys(row.group for row in own if row.component == "open_share"))
-    concepts = [row for row in own if row.component == "dependence" and row.concept]
+    question_rows = [row for row in rows if (row.encoder, row.setting) == (overall.encoder, overall.setting)]
+    keys = {(row.component, row.concept, row.group): row for row in question_rows}
+    answers = list(dict.fromkeys(row.group for row in question_rows if row.component == "open_share"))
+    concepts = [row for row in question_rows if row.component == "dependence" and row.concept]
     return {
         "question": overall.setting,
         "reader": overall.encoder,
@@ -238,7 +243,7 @@ def _gather_open(overall: Row, rows: Sequence[Row]) -> dict[str, Any]:
             }
             for row in concepts
         ],
-        "associations": [row for row in own if row.component == "concept_association"],
+        "associations": [row for row in question_rows if row.component == "concept_association"],
         "depending": [row.concept for row in concepts if row.q <= 0.05],
         "missing": wording.reasons((row.concept, row.reason) for row in concepts if not row.defined and row.reason),
     }

@@ -51,8 +51,8 @@ def how_sure(view: View, judged: Sequence[Verdicts], *, with_q: bool = True) -> 
         said.append(("Words", f"With other words, {worded} of them might not show."))
     assumed = Counter(wording.assumption(row) for row in named if wording.assumption(row))
     if assumed:
-        held = "; ".join(f"{n} of them {'holds' if n == 1 else 'hold'}{words}" for words, n in assumed.items())
-        said.append(("Assumptions", f"{wording.capitalised(held)}."))
+        clauses = "; ".join(f"{n} of them {'holds' if n == 1 else 'hold'}{words}" for words, n in assumed.items())
+        said.append(("Assumptions", f"{wording.capitalised(clauses)}."))
     undecided = [row for row in rows if wording.verdict_group_of(row) in ("undecided", "few")]
     if undecided:
         many = [row.n_decide for row in undecided if row.n_decide > 0]
@@ -339,10 +339,10 @@ def paired(view: View) -> dict[str, Any] | None:
     for metric in (HUMAN, SIMULATED):
         rows = view.scores.select(metric, encoder="*")
         for question in dict.fromkeys(row.setting for row in rows if row.component == "strength"):
-            own = [row for row in rows if row.setting == question]
-            ranked = sorted((row for row in own if row.component == "preferred"), key=lambda row: -row.value)
-            of_both = {row.component: row for row in own if row.component in ("left", "tied")}
-            strengths = {(row.concept, row.group): row for row in own if row.component == "strength"}
+            question_rows = [row for row in rows if row.setting == question]
+            ranked = sorted((row for row in question_rows if row.component == "preferred"), key=lambda row: -row.value)
+            of_both = {row.component: row for row in question_rows if row.component in ("left", "tied")}
+            strengths = {(row.concept, row.group): row for row in question_rows if row.component == "strength"}
             parts.append(
                 {
                     "simulated": metric == SIMULATED,
@@ -376,7 +376,7 @@ def _preferred_figure(view: View, rows: Sequence[Row], name: str) -> Figure | No
     if not rows:
         return None
     names = [_compared_name(view, row) for row in rows]
-    told = [f"{each}: {wording.estimate(row, sign=False)}" for each, row in zip(names, rows, strict=True)]
+    descriptions = [f"{each}: {wording.estimate(row, sign=False)}" for each, row in zip(names, rows, strict=True)]
     with canvas(640, 60 + 24 * len(rows)) as figure:
         axes = place(figure, 190, 40, 16, 10)
         axes.axvline(0.5, color=Ink.MUTED, linewidth=1, zorder=1)
@@ -389,8 +389,8 @@ def _preferred_figure(view: View, rows: Sequence[Row], name: str) -> Figure | No
         axes.set_xlabel("probability of being preferred to another one")
         tidy(axes)
         return finish(
-            figure, name=name, title="How often each is preferred", description="; ".join(told) + ".",
-            tips={f"pair-{y}": each for y, each in enumerate(told)},
+            figure, name=name, title="How often each is preferred", description="; ".join(descriptions) + ".",
+            tips={f"pair-{y}": each for y, each in enumerate(descriptions)},
         )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def standard(view: View) -> dict[str, Any] | None:
     sources = list(dict.fromkeys((row.encoder, row.setting) for row in rows if row.concept))
     shares = {_key(row): row for row in _shares(view)}
     parity = {_key(row): row for row in view.scores.select("share", "excess", encoder="*")} or shares
-    own = [[row for row in rows if (row.encoder, row.setting) == source] for source in sources]
+    rows_by_source = [[row for row in rows if (row.encoder, row.setting) == source] for source in sources]
     return {
         "cited": reference.cited,
         "margin": reference.margin,
@@ -39,7 +39,7 @@ def standard(view: View) -> dict[str, Any] | None:
         "exact": [concept for concept, shares in reference.shares.items() if shares and concept not in reference.n],
         "unmatched": list(dict.fromkeys(row.concept for row in rows if row.component == "unmatched")),
         "unasked": [row.reason for row in rows if not row.concept and row.component == "difference"],
-        "sources": [_source(view, number, each, shares, parity) for number, each in enumerate(own)],
+        "sources": [_source(view, number, each, shares, parity) for number, each in enumerate(rows_by_source)],
         "label": view.label,
     }
 
@@ -119,7 +119,7 @@ def line_words(slope: Row, tilt: Row | None, label: wording.Label = str) -> str:
     """Explain the fitted line: whether shares follow the standard, exaggerate it, or ignore it."""
     if not slope.defined:
         return f"No line over the concepts: {slope.reason}"
-    told = f"slope {wording.estimate(slope, sign=False)}"
+    slope_words = f"slope {wording.estimate(slope, sign=False)}"
     if slope.low > 1:
         said = "differences between concepts are larger than in the standard"
     elif slope.high < 0:
@@ -134,7 +134,7 @@ def line_words(slope: Row, tilt: Row | None, label: wording.Label = str) -> str:
     if tilt is not None and tilt.has_interval and not tilt.low <= 0 <= tilt.high:
         more = "more" if tilt.value > 0 else "less"
         shift = f"; throughout {more} of {label(slope.group)}, log odds {wording.estimate(tilt)}"
-    return f"Over {slope.n_a} concepts, {label(slope.group)}: {said} ({told}, 1 follows it){shift}"
+    return f"Over {slope.n_a} concepts, {label(slope.group)}: {said} ({slope_words}, 1 follows it){shift}"
 
 
 def _figure(

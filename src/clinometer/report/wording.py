@@ -188,10 +188,10 @@ def about(*numbers: int) -> str:
     In two figures, rounded upwards, for they are estimates; beyond ten thousand ``more than 10,000``.
     """
     ends = sorted(n for n in numbers if n > 0)
-    told = list(dict.fromkeys(_two_figures(n) for n in ends[:: max(len(ends) - 1, 1)]))
-    if not told:
+    written = list(dict.fromkeys(_two_figures(n) for n in ends[:: max(len(ends) - 1, 1)]))
+    if not written:
         return ""
-    return " to ".join(told) if told[0].startswith("more") else f"about {' to '.join(told)}"
+    return " to ".join(written) if written[0].startswith("more") else f"about {' to '.join(written)}"
 
 
 def _two_figures(n: int) -> str:
@@ -402,8 +402,8 @@ def assumption(row: Row) -> str:
         UNREAD: "the pictures that were not read are like the rest", BY_READER: "this reader is right, not another",
         DRIFT: "the reader did not change as it read",
     }  # fmt: skip
-    held = [words for kind, words in clauses.items() if kind in row.depends_on.split()]
-    return f", if {' and '.join(held)}" if held and not not_measured(row) else ""
+    assumed = [words for kind, words in clauses.items() if kind in row.depends_on.split()]
+    return f", if {' and '.join(assumed)}" if assumed and not not_measured(row) else ""
 
 
 def changes_with_reader(row: Row) -> bool:
@@ -490,11 +490,11 @@ def bounds_words(row: Row, scale: float = 1.0) -> str:
         return ""
     of = [f"{n:,} {what}" for n, what in ((row.n_missing, "missing"), (row.n_repeated, "repeated")) if n]
     of_groups = f"the groups' {row.n_missing_attributes:,} missing" if row.n_missing_attributes else ""
-    own = f"its {' and '.join(of)}" if of else ""
+    of_concept = f"its {' and '.join(of)}" if of else ""
     digits = digits_for([scale * x for x in (row.value, row.low, row.high)])
     ends = interval(scale * row.bound_low, scale * row.bound_high, digits)
     pictures = "picture" if row.n_missing + row.n_repeated + row.n_missing_attributes == 1 else "pictures"
-    whose = " and ".join(filter(None, (own, of_groups)))
+    whose = " and ".join(filter(None, (of_concept, of_groups)))
     return f"with {whose} {pictures} filled in either way the interval is {ends}"
 
 

@@ -136,7 +136,7 @@ BACKLOG: Final = 128
 def server_over(app: FastAPI, **config: Any) -> uvicorn.Server:
     """Create the server of an app, with the limits of its settings."""
     settings: ServerSettings = app.state.settings
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "http": _protocol(settings),
         "ws": "none",
         "log_level": "warning",
@@ -146,11 +146,11 @@ def server_over(app: FastAPI, **config: Any) -> uvicorn.Server:
         "backlog": BACKLOG,
         "timeout_graceful_shutdown": 3,
     }
-    return uvicorn.Server(uvicorn.Config(app, **given | config))
+    return uvicorn.Server(uvicorn.Config(app, **options | config))
 
 
 def _protocol(settings: ServerSettings) -> type[asyncio.Protocol]:
-    held = _Connections(settings)
+    connections = _Connections(settings)
 
     class Bounded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         """uvicorn's own protocol, which tells what it waits for."""
@@ -159,7 +159,7 @@ def _protocol(settings: ServerSettings) -> type[asyncio.Protocol]:
             super().connection_made(transport)
             self._head = 0
             self.party = neighbours(self.client[0] if self.client else "")
-            if not held.admit(self):
+            if not connections.admit(self):
                 transport.abort()
 
         def data_received(self, data: bytes) -> None:
@@ -172,7 +172,7 @@ def _protocol(settings: ServerSettings) -> type[asyncio.Protocol]:
 
         def connection_lost(self, error: Exception | None) -> None:
             super().connection_lost(error)
-            held.parties[self.party].discard(self)
+            connections.parties[self.party].discard(self)
 
         def waits_for(self) -> object:
             """Return what we wait for from the client, as a value that changes once it came; None if it is our turn."""
@@ -206,11 +206,11 @@ class _Connections:
             return False
         if sum(map(len, self.parties.values())) >= settings.connections:
             most = max(self.parties.values(), key=len)
-            waiting = [held for held in most if held.waits_for() is not None]
+            waiting = [connected for connected in most if connected.waits_for() is not None]
             if not waiting:
                 return False
             now = connection.loop.time()
-            oldest = min(waiting, key=lambda held: self._looked.get(held, (None, now))[1])
+            oldest = min(waiting, key=lambda connected: self._looked.get(connected, (None, now))[1])
             most.discard(oldest)
             oldest.transport.abort()
         self.parties[connection.party].add(connection)

@@ -182,9 +182,9 @@ def _require_file(place: Path) -> None:
     there = [file for file in beside if file.exists()]
     if there:
         n = tables.acknowledged(place)
-        held = f" that held {n:,} changes" if n else ""
+        changes = f" that held {n:,} changes" if n else ""
         raise RatingsError.not_found(
-            f"{place}: the database of ratings{held} is missing, and {there[0].name} is still there; bring it back, "
+            f"{place}: the database of ratings{changes} is missing, and {there[0].name} is still there; bring it back, "
             f"name its new place with --database, or delete {' and '.join(file.name for file in there)} to start over"
         )
 
@@ -212,14 +212,14 @@ def _require_own(place: Path, names: Sequence[str]) -> None:
 
 def _open_file(engine: Engine, place: Path, *, repair: bool) -> None:
     """Check the file before anything changes it, migrate its schema, and seal it where sealing is new."""
-    told = tables.acknowledged(place)
+    acknowledged = tables.acknowledged(place)
     with engine.execution_options(clinometer_reads=True).connect() as connection:
         # where migrations are to be run, or were by a newer version, running them says so
         revision = MigrationContext.configure(connection).get_current_revision()
         is_newest = revision == ScriptDirectory.from_config(_config(connection)).get_current_head()
         is_sealed = tables.is_sealed(connection) and is_newest
-        damage = tables.damage_of(connection, told or 0) if is_sealed and not repair else ""
-        if told is None and not repair:
+        damage = tables.damage_of(connection, acknowledged or 0) if is_sealed and not repair else ""
+        if acknowledged is None and not repair:
             damage = (
                 damage or f"{tables.seal_file(place).name} is damaged, so it cannot be told whether answers are lost"
             )

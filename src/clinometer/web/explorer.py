@@ -329,12 +329,12 @@ def _ranks(
     """Return the rank of each sample of a page among its owner's samples that match the filter; owners are in order."""
     by_code = {owner.code: owner for owner in owners}
     found: list[tuple[Owner, int, Sequence[IndexedSample]]] = []
-    for code, own in groupby(samples, key=lambda sample: sample.owner):
+    for code, samples_of_owner in groupby(samples, key=lambda sample: sample.owner):
         rank = 0
         if not found:  # the page begins within an owner
             earlier = tuple(c for c in choice.owners or by_code if c < code)
             rank = offset - (lead.count(replace(choice, owners=earlier)) if earlier else 0)
-        found.append((by_code[code], rank, list(own)))
+        found.append((by_code[code], rank, list(samples_of_owner)))
     return found
 
 
@@ -347,17 +347,17 @@ def _beside(
     among the samples of the same owner in the same order; the last value says so.
     """
     with Samples(path) as samples:
-        own = next((candidate for candidate in samples.eyes() if eye is not None and candidate.name == eye.name), None)
+        match = next((own for own in samples.eyes() if eye is not None and own.name == eye.name), None)
         shown = [sample for *_, of_owner in ranks for sample in of_owner]
-        by_noise = samples.of_noise([sample.noise for sample in shown], own.code if own else None)
+        by_noise = samples.of_noise([sample.noise for sample in shown], match.code if match else None)
         if by_noise or not shown:
-            return own, {sample.id: by_noise[sample.noise] for sample in shown if sample.noise in by_noise}, False
+            return match, {sample.id: by_noise[sample.noise] for sample in shown if sample.noise in by_noise}, False
         owners, voices, found = samples.owners(), samples.voices(), dict[str, IndexedSample]()
         for owner, rank, of_owner in ranks:
-            choice = choice_of(query.model_copy(update={"of": [owner.key]}), owners, own, voices)
+            choice = choice_of(query.model_copy(update={"of": [owner.key]}), owners, match, voices)
             beside = samples.page(choice, rank, len(of_owner), samples.count(choice))
             found |= {sample.id: other for sample, other in zip(of_owner, beside, strict=False)}
-        return own, found, True
+        return match, found, True
 
 
 def _column(state: Any, entry: RunEntry, eye: IndexedEncoder | None) -> Column:
@@ -405,7 +405,7 @@ def one_picture(request: Request, run: Identifier, sample: Identifier) -> Respon
             with Samples(state.shelf.path(other)) as samples:
                 eye = next(iter(samples.eyes()), None)
                 found = samples.of_noise([indexed_sample.noise], eye.code if eye else None)
-            others += [(_column(state, other, eye), own) for own in found.values()]
+            others += [(_column(state, other, eye), counterpart) for counterpart in found.values()]
     return render(
         request,
         "picture.html",

@@ -147,9 +147,9 @@ def static(name: str) -> Response:
 def files() -> dict[str, str]:
     """Return the style sheets and scripts of the pages, by name."""
     folder = resources.files("clinometer.web") / "static"
-    own = [file for file in folder.iterdir() if file.name.rpartition(".")[2] in _KINDS]
+    packaged = [file for file in folder.iterdir() if file.name.rpartition(".")[2] in _KINDS]
     shared = {"report.css": html.page_style(), "page.js": html.asset("page.js")}  # with the pages of reports
-    return {file.name: file.read_text(encoding="utf-8") for file in own} | shared
+    return {file.name: file.read_text(encoding="utf-8") for file in packaged} | shared
 
 
 @router.get("/login")

@@ -142,8 +142,8 @@ class _Recent:
     def image(self, run: Run, sample: IndexedSample | Stored) -> bytes | None:
         """Return the stored bytes of a sample's image; None where they are another's by now."""
         with self._lock:
-            of_part = (held for key, held in self._batches.items() if key[:2] == (run.url, sample.part))
-            batch = next((held for held in of_part if held.get(sample.row, ("", None))[0] == sample.id), None)
+            of_part = (stored for key, stored in self._batches.items() if key[:2] == (run.url, sample.part))
+            batch = next((stored for stored in of_part if stored.get(sample.row, ("", None))[0] == sample.id), None)
         if batch is None:
             batch = stored_images(run, sample.part, sample.row)
             if sum(len(content or b"") for _, content in batch.values()) <= self.MOST_BYTES:

@@ -329,8 +329,8 @@ def trend_of(entries: Sequence[RunEntry], query: TrendQuery) -> TrendsPage:
     main = next(iter(judged(rows).values()), rows[0])
     quantities = tuple(sorted({TrendQuantity.of(row) for row in rows}))
     quantity = next((quantity for quantity in quantities if quantity.key == query.number), TrendQuantity.of(main))
-    own = [row for row in rows if TrendQuantity.of(row) == quantity]
-    concepts = tuple(dict.fromkeys(row.concept or row.category for row in own))
+    rows_of_quantity = [row for row in rows if TrendQuantity.of(row) == quantity]
+    concepts = tuple(dict.fromkeys(row.concept or row.category for row in rows_of_quantity))
     concept = query.concept if query.concept in concepts else next(iter(concepts), "")
     place = _places(entries, query.over)
     points = tuple(
@@ -340,7 +340,7 @@ def trend_of(entries: Sequence[RunEntry], query: TrendQuery) -> TrendsPage:
         if TrendQuantity.of(row) == quantity and (row.concept or row.category) == concept
         and row.encoder == query.encoder
     )  # fmt: skip
-    encoders = tuple(dict.fromkeys(row.encoder for row in own))
+    encoders = tuple(dict.fromkeys(row.encoder for row in rows_of_quantity))
     return TrendsPage(query, tuple(entries), quantities, concepts, encoders, quantity, concept, points)
 
 
@@ -414,8 +414,8 @@ def compare(
         )
     entries = [request.app.state.runs.get(identifier) for identifier in identifiers]
     page = request.app.state.comparing.page(tuple(entry.run for entry in entries), tuple(e.stamp for e in entries))
-    own = f"{policy(page_style(), asset('page.js'))}; frame-ancestors 'none'"
-    return HTMLResponse(page.encode("utf-8", "replace"), headers={"Content-Security-Policy": own})
+    page_policy = f"{policy(page_style(), asset('page.js'))}; frame-ancestors 'none'"
+    return HTMLResponse(page.encode("utf-8", "replace"), headers={"Content-Security-Policy": page_policy})
 
 
 class Comparing:

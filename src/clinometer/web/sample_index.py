@@ -400,7 +400,7 @@ class Samples:
         """
         self._database.execute("CREATE TEMP TABLE people (id TEXT PRIMARY KEY, answer TEXT, simulated INTEGER)")
         self._database.executemany(
-            "INSERT INTO people VALUES (?, ?, ?)", ((key, *told) for key, told in answers.items())
+            "INSERT INTO people VALUES (?, ?, ?)", ((key, *answer) for key, answer in answers.items())
         )
 
     def owners(self) -> list[Owner]:

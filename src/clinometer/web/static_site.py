@@ -58,8 +58,8 @@ class _Site:
         """Fill in a template and write a page."""
         style, script = page_style(pages.files()["web.css"]), asset("page.js")
         allowed = policy(style, script).replace("img-src data:", "img-src 'self' file: data:")
-        made = {"style": Markup(style), "script": Markup(script), "policy": allowed}
-        text = pages.environment().get_template(template).render(**made, **values)
+        head = {"style": Markup(style), "script": Markup(script), "policy": allowed}
+        text = pages.environment().get_template(template).render(**head, **values)
         self.folder.joinpath(file).write_text(text, "utf-8", "backslashreplace")
 
 

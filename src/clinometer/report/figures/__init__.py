@@ -211,8 +211,10 @@ def pdf_file(figure: Figure, colours: Mapping[str, str]) -> bytes:
     drawing, buffer = painted(figure, colours), io.BytesIO()
     with rc_context(_STYLE | {"pdf.fonttype": 42}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        told = {"CreationDate": None, "Title": figure.title}
-        drawing.savefig(buffer, format="pdf", bbox_inches="tight", pad_inches=MARGIN / PIXELS_PER_INCH, metadata=told)
+        metadata = {"CreationDate": None, "Title": figure.title}
+        drawing.savefig(
+            buffer, format="pdf", bbox_inches="tight", pad_inches=MARGIN / PIXELS_PER_INCH, metadata=metadata
+        )
     return buffer.getvalue()
 
 

@@ -81,13 +81,13 @@ def _with_results(
     metadata: str, results: Sequence[huggingface_hub.EvalResult], model_name: str, newline: str, source: str
 ) -> str:
     """Return the metadata with another ``model-index``, checked to be the same in all else."""
-    held = _read(metadata, source)
-    index = _index(held.get(KEY), results, model_name, source)
-    if index == (held.get(KEY) or []):
+    values = _read(metadata, source)
+    index = _index(values.get(KEY), results, model_name, source)
+    if index == (values.get(KEY) or []):
         return metadata
     block = hub().utils.yaml_dump({KEY: index}, sort_keys=False).strip() if index else ""
     changed = _splice(metadata, block.replace("\n", newline), newline, source)
-    wanted = {key: value for key, value in held.items() if key != KEY} | ({KEY: index} if index else {})
+    wanted = {key: value for key, value in values.items() if key != KEY} | ({KEY: index} if index else {})
     found = _read(changed, source)
     # the order of keys tells nothing, and NaN is the same as NaN
     if found.keys() != wanted.keys() or any(repr(found[key]) != repr(wanted[key]) for key in found):
@@ -101,17 +101,17 @@ def _with_results(
 def _read(metadata: str, source: str) -> dict[str, Any]:
     """Return the metadata as a mapping."""
     try:
-        held = yaml.safe_load(metadata)
+        values = yaml.safe_load(metadata)
     except Exception as error:  # of any kind: PyYAML lets through what its constructors raise
         message = " ".join(str(error).split())
         raise InvalidInputError.unreadable(f"{source}: its metadata cannot be read: {message}; fix it") from error
-    if held is None:
+    if values is None:
         return {}
-    if not isinstance(held, dict):
+    if not isinstance(values, dict):
         raise InvalidInputError.wrong_type(
-            f"{source}: its metadata is a {type(held).__name__}, expected a mapping; fix it"
+            f"{source}: its metadata is a {type(values).__name__}, expected a mapping; fix it"
         )
-    return held
+    return values
 
 
 def _index(

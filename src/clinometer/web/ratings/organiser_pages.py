@@ -255,9 +255,9 @@ def _task_page(request: Request, identifier: str, **extra: Any) -> Response:
         values = {
             "task": task,
             "told": [
-                (who, len(given), agreement_so_far(given))
-                for who, given in zip(("people", "simulated raters"), by_kind, strict=True)
-                if len(given) or who == "people"
+                (who, len(answers_of_kind), agreement_so_far(answers_of_kind))
+                for who, answers_of_kind in zip(("people", "simulated raters"), by_kind, strict=True)
+                if len(answers_of_kind) or who == "people"
             ],
             "raters": [{"rater": rater, "total": total, "summary": summaries.get(rater.name)} for rater, total in rows],
             "concepts": list(by_concept.values()),

@@ -329,8 +329,8 @@ def add_demo(engine: Engine, runs: Sequence[Run]) -> str:
             # one simulated rater goes through the task
             rng = random.Random(order)
             invitation = invitation_of(session, token)
-            own, _ = join(session, invitation) if invitation is not None else ("", "")
-            rater = rater_of(session, own)
+            rater_token, _ = join(session, invitation) if invitation is not None else ("", "")
+            rater = rater_of(session, rater_token)
             assert rater is not None  # the task was just made
             rater.name, rater.simulated = f"skill-{skill:.0%}".rstrip("%"), True
             for turn in session.scalars(select(Turn).where(Turn.rater_id == rater.id).order_by(Turn.place)):

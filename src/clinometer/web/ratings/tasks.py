@@ -359,8 +359,8 @@ def is_here(session: Session) -> ColumnElement[bool]:
 
 def _answers_of_rater() -> Select[int]:
     """Select the answers of the rater that an outer query is about."""
-    own = select(Answer.turn_id).join(Turn, Turn.id == Answer.turn_id).where(Turn.rater_id == Rater.id)
-    return own.correlate(Rater)
+    answers = select(Answer.turn_id).join(Turn, Turn.id == Answer.turn_id).where(Turn.rater_id == Rater.id)
+    return answers.correlate(Rater)
 
 
 def rater_refusal(rater: Rater) -> str:
