@@ -27,6 +27,15 @@ NEEDED: Final = ("fastapi", "uvicorn", "multipart", "itsdangerous", "argon2", "l
 """Modules of the extra ``web``."""
 
 
+DatabaseOption = Annotated[
+    str,
+    Option(
+        "Database of ratings, as an SQLAlchemy URL such as "
+        "postgresql+psycopg://USER@HOST/NAME. [default: ~/.local/share/clinometer/ratings.sqlite]",
+    ),
+]
+
+
 @with_options()
 def serve(
     runs: Annotated[
@@ -53,13 +62,7 @@ def serve(
         bool,
         Option("A proxy on this machine handles HTTPS: send cookies over HTTPS only."),
     ] = False,
-    database: Annotated[
-        str,
-        Option(
-            "Database for ratings: postgresql+psycopg://USER@HOST/NAME. [default: "
-            "~/.local/share/clinometer/ratings.sqlite]"
-        ),
-    ] = "",
+    database: DatabaseOption = "",
     demo: Annotated[bool, Option("Add an example rating task, with simulated raters of known skill.")] = False,
     cache: Annotated[Path | None, Option("Folder for indices and thumbnails. [default: ~/.cache/clinometer]")] = None,
     export: Annotated[
@@ -86,15 +89,16 @@ def serve(
             raise RunNotFoundError(
                 f"{place}: no such directory; give a folder of runs, or make a run first: clinometer audit"
             )
+    cache = cache or default_cache()
     if export is not None:
-        _export(places, export, cache or default_cache())
+        _export(places, export, cache)
         return
     # the password first: without one that is needed nothing is touched
     password_hash = guarded(host, password_given(password_file))
-    found = find_database(database, default_data(), cache or default_cache(), default_cache())
+    found = find_database(database, default_data(), cache, default_cache())
     file = file_of(found)
     settings = ServerSettings(
-        runs=places, cache=cache or default_cache(), database=found, host=host, port=port,
+        runs=places, cache=cache, database=found, host=host, port=port,
         password_hash=password_hash, hosts=hosts_asked_for(host, tuple(allowed_host or ())),
         behind_https=behind_https, session_key=kept_key(file.parent if file is not None else default_data()),
     )  # fmt: skip
@@ -157,14 +161,6 @@ def _socket(host: str, port: int) -> socket.socket:
 
 
 # --- tasks for people, their answers taken into a run, and out of it ------------------------------------------------
-
-DatabaseOption = Annotated[
-    str,
-    Option(
-        "Database in which clinometer serve keeps ratings: an SQLAlchemy URL such as "
-        "postgresql+psycopg://HOST/NAME. [default: ~/.local/share/clinometer/ratings.sqlite]",
-    ),
-]
 
 
 @with_options()
