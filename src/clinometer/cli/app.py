@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 
 import typer
 from pydantic import ValidationError
+from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
 from clinometer import api
@@ -117,10 +118,19 @@ def schema() -> None:
     sys.stdout.write(f"{json.dumps(json_schema(), indent=2)}\n")
 
 
-def _without_variables(options: list[Any]) -> list[Any]:
-    """Hide environment variables from ``--help``: docs/cli.md has the one rule for all. Prompts have none."""
+IN_BOXES: Final = sys.stdout is not None and sys.stdout.isatty()
+"""Whether ``--help`` is drawn by Rich; into a pipe it is plain text."""
+
+
+def _prepared(options: list[Any]) -> list[Any]:
+    """Hide environment variables from ``--help``, as docs/cli.md has the one rule for all, and show all brackets.
+
+    Rich would take ``[default: all]`` for markup and leave it out. Prompts have no variables.
+    """
     for each in options:
         each.show_envvar, each.allow_from_autoenv = False, not each.is_eager
+        if IN_BOXES and each.help and r"\[" not in each.help:
+            each.help = escape(each.help)
     return options
 
 
@@ -164,7 +174,7 @@ class _Command(TyperCommand):
     """A command. Mistakes name its options as they are typed, or the file or the variable that they come from."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _without_variables(super().get_params(ctx))
+        return _prepared(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         refuse_repeated(ctx, args)
@@ -188,7 +198,7 @@ class _Commands(TyperGroup):
     """All commands. Ctrl-C ends in a line: Typer's own answer has no word."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _without_variables(super().get_params(ctx))
+        return _prepared(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and self.no_args_is_help and not ctx.resilient_parsing:
@@ -217,7 +227,7 @@ app = typer.Typer(
     help="Measure how far a text-to-image model leans.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich" if sys.stdout is not None and sys.stdout.isatty() else None,  # no boxes in a pipe
+    rich_markup_mode="rich" if IN_BOXES else None,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "CLINOMETER"},
 )
 
