@@ -11,13 +11,9 @@ from clinometer.report.readers import confusion_figure
 from clinometer.report.rows import BY_COSINES, Row
 from clinometer.report.view import View
 from clinometer.studies.leaning.figures import planted_figure, planted_probabilities
+from clinometer.studies.leaning.scores.encoder_check import UNREAD
+from clinometer.studies.leaning.scores.shares import NOT_SHOWN
 from clinometer.studies.leaning.view import COMPONENT_NAMES, LeaningView
-
-NOT_SHOWN: Final = "not shown"
-"""The flag of a share whose concept the images do not show."""
-
-UNREAD: Final = "cannot read"
-"""The flag of a view that gives no verdict."""
 
 RATES: Final = ("sensitivity", "specificity", "informedness")
 

@@ -162,7 +162,6 @@ class PairOfGroups:
 
     page: ClassVar[Page[Any]] = PAGE
     comparison: ClassVar[RunsCompared[LeaningSuite]] = PAIR_COMPARED
-    judged_components: ClassVar[Sequence[str]] = (IMAGE_PART,)
 
     @property
     def read_groups(self) -> Sequence[str]:
@@ -243,11 +242,6 @@ class CrossedAxes:
 
     page: ClassVar[Page[Any]] = AXES_PAGE
     comparison: ClassVar[RunsCompared[LeaningSuite]] = AXES_COMPARED
-
-    @property
-    def judged_components(self) -> Sequence[str]:
-        """The components that have a verdict on every concept."""
-        return [f"axis:{name}" for name in self.axes]
 
     @property
     def read_groups(self) -> Sequence[str]:

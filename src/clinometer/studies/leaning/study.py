@@ -41,7 +41,7 @@ from clinometer.studies.leaning.pair_and_axes import compare_fidelity, shape_of
 from clinometer.studies.leaning.printed import PRINTED
 from clinometer.studies.leaning.scores.counting import pairs_counted_once
 from clinometer.studies.leaning.scores.needed import images_needed
-from clinometer.studies.leaning.view import COMPONENT_NAMES
+from clinometer.studies.leaning.view import COMPONENT_NAMES, axes_of, axis_component
 from clinometer.studies.study import ComparedGroups, PartStage, Pool, Scored, Study, WholeStage, suite_of
 from clinometer.suites import LeaningSuite
 
@@ -186,8 +186,7 @@ class Leaning(Study[LeaningSuite]):
 
     def judged(self, suite: LeaningSuite) -> list[tuple[str, str]]:
         """Return the image part of every concept, or its score along every axis."""
-        components = shape_of(suite).judged_components
-        return [(component, target.name) for component in components for target in suite.targets]
+        return [(axis_component(axis), target.name) for axis in axes_of(suite) for target in suite.targets]
 
     def withhold_by_readers(self, scores: pd.DataFrame, judged: Sequence[Score]) -> pd.DataFrame:
         """Withhold verdicts on image parts that the share of the reader whose verdicts stand contradicts.
