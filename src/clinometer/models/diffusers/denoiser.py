@@ -167,7 +167,20 @@ class DiffusersDenoiser:
         weighting: Weighting = "target",
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        _require_scorable(pipeline)
+        network_of(pipeline)  # what would fail at the first image is refused before anything is drawn
+        kind, vae = type(pipeline).__name__, getattr(pipeline, "vae", None)
+        if pipeline.components.get("guider") is not None:
+            raise ModelError.unsupported(
+                f"a {kind} guides by a {type(pipeline.guider).__name__}, which a call cannot turn off; it cannot be "
+                "used as a classifier"
+            )
+        if vae is None and "movq" in pipeline.components:
+            raise ModelError.unsupported(
+                f"a {kind} denoises under an image embedding that its prior draws, not under a text; it cannot be used "
+                "as a classifier"
+            )
+        if vae is not None:
+            _require_one_scale(vae)
         self.card = card
         self._batches = Batches(batch_size)
         self.pipeline = pipeline
@@ -176,16 +189,14 @@ class DiffusersDenoiser:
         self._weighting: Weighting = weighting
         height, width = size
         if height is None or width is None:
-            raise ModelError.unsupported(
-                f"a {type(pipeline).__name__} does not say what size its images have; it cannot classify any"
-            )
+            raise ModelError.unsupported(f"a {kind} does not say what size its images have; it cannot classify any")
         self._size = height, width
         started = {**(options or {}), "height": height, "width": width}
         latents = record_call(pipeline, "a person", started).latents
         self.noising = noising_of(pipeline.scheduler)  # once more: a pipeline may give it timesteps of its own
-        if getattr(pipeline, "vae", None) is None and tuple(latents.shape[1:]) != (3, height, width):
+        if vae is None and tuple(latents.shape[1:]) != (3, height, width):
             raise ModelError.unsupported(
-                f"a {type(pipeline).__name__} has no vae, and denoises {tuple(latents.shape[1:])}, no pixels; it "
+                f"a {kind} has no vae, and denoises {tuple(latents.shape[1:])}, no pixels; it "
                 "cannot be used as a classifier"
             )
         self._network = ConditionedNetwork(pipeline, started)
@@ -266,23 +277,6 @@ class DiffusersDenoiser:
                 f"{tuple(latents.shape[1:])}; how one becomes the other is not known here"
             )
         return torch.as_tensor(packed)
-
-
-def _require_scorable(pipeline: Any) -> None:
-    """Refuse, before anything is drawn, what would fail at the first image."""
-    network_of(pipeline)
-    if pipeline.components.get("guider") is not None:
-        raise ModelError.unsupported(
-            f"a {type(pipeline).__name__} guides by a {type(pipeline.guider).__name__}, which a call cannot turn off; "
-            "it cannot be used as a classifier"
-        )
-    if getattr(pipeline, "vae", None) is None and "movq" in pipeline.components:
-        raise ModelError.unsupported(
-            f"a {type(pipeline).__name__} denoises under an image embedding that its prior draws, not under a text; it "
-            "cannot be used as a classifier"
-        )
-    if getattr(pipeline, "vae", None) is not None:
-        _require_one_scale(pipeline.vae)
 
 
 def _require_one_scale(vae: Any) -> None:

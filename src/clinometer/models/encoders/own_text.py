@@ -35,7 +35,7 @@ class OwnTextEncoder:
     def __init__(self, pipeline: Any, component: str, model: Card) -> None:
         self._pipeline = pipeline
         self._encoder = pipeline.components[component]
-        self._tokenizer = pipeline.components[tokenizer_of(component)]
+        self._tokenizer = pipeline.components[component.replace("text_encoder", "tokenizer")]
         self._model = model
         self.name = f"{OWN}{component}"
 
@@ -85,18 +85,14 @@ def own_text_components(generator: Any) -> Iterator[str]:
     """Return the names of their components, such as ``text_encoder_2``; nothing is embedded."""
     components = components_of(generator)
     for name, module in components.items():
-        if "text_encoder" in name and module is not None and components.get(tokenizer_of(name)) is not None:
+        tokenizer = components.get(name.replace("text_encoder", "tokenizer"))  # text_encoder_2 has tokenizer_2
+        if "text_encoder" in name and module is not None and tokenizer is not None:
             yield name
 
 
 def components_of(generator: Any) -> dict[str, Any]:
     """Return the components of a generator's pipeline; none where it shows none."""
     return dict(getattr(generator.pipeline, "components", {})) if offers(generator, ShowsPipeline) else {}
-
-
-def tokenizer_of(component: str) -> str:
-    """``text_encoder_2`` → ``tokenizer_2``, ``prior_text_encoder`` → ``prior_tokenizer``."""
-    return component.replace("text_encoder", "tokenizer")
 
 
 def _vector(output: Any, encoder: Any, tokens: Sequence[int], end: int | None) -> tuple[str, Any]:

@@ -210,7 +210,8 @@ def load(
     weight_files(checkpoint.name, [checkpoint.path])
     size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
     model, lacking = load_model(checkpoint, chosen_dtype)
-    if not (_is_dual(model) or model.main_input_name == "pixel_values"):
+    is_dual = hasattr(model, "get_image_features") and hasattr(model, "get_text_features")
+    if not (is_dual or model.main_input_name == "pixel_values"):
         raise ModelError.unsupported(
             f"{checkpoint.name}: a {type(model).__name__} does not embed images and texts in one space, nor images "
             "alone; expected a dual encoder such as CLIP or SigLIP, or a vision transformer such as DINOv2"
@@ -220,7 +221,7 @@ def load(
     model.to(chosen_device).eval()
     image_processor = load_part(checkpoint, transformers.AutoImageProcessor, backend="pil")
     card_name = name or checkpoint.name
-    if not _is_dual(model):
+    if not is_dual:
         card = _image_card(card_name, checkpoint, model, image_processor, pooling)
         return working_encoder(TransformersImageEncoder(model, image_processor, card, batch_size=size), lacking)
     if pooling is not None:
@@ -287,10 +288,6 @@ def _require_end(name: str, model: Any, tokenizer: Any) -> None:
             f"{name}: its text tower takes token {looked_for} for the end of a text, and its tokenizer ends one with "
             f"{tokenizer.eos_token_id}, so another token would be read; correct eos_token_id in config.json"
         )
-
-
-def _is_dual(model: Any) -> bool:
-    return hasattr(model, "get_image_features") and hasattr(model, "get_text_features")
 
 
 def _image_card(name: str, checkpoint: Source, model: Any, image_processor: Any, pooling: str | None) -> Card:
