@@ -639,6 +639,7 @@ def test_a_run_whose_only_encoder_never_finished_names_it(tmp_path):
     assert (list(record["encoders"]), list(record["begun_encoders"])) == ([], ["eye"])
 
 
+@pytest.mark.thorough
 def test_embeddings_that_were_begun_do_not_outlive_their_images(tmp_path):
     fickle = Fickle()
     with pytest.raises(KeyboardInterrupt):

@@ -399,7 +399,12 @@ def test_pictures_of_other_seeds_are_said_to_share_no_noise(leaning, leaning_htm
             (-0.8, -0.6),
             "The pictures of another show less of what was asked. Of 4 concepts, 3 are no",
         ),
-        ((0.2, 0.9), (0.6, 0.8), "The pictures of one <b>model</b> show less of what was asked. A difference"),
+        pytest.param(
+            (0.2, 0.9),
+            (0.6, 0.8),
+            "The pictures of one <b>model</b> show less of what was asked. A difference",
+            marks=pytest.mark.thorough,
+        ),
         ((0.5, 0.4), (-0.3, 0.1), ""),
     ],
 )

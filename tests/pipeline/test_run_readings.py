@@ -827,6 +827,7 @@ def test_asking_again_counts_towards_the_budget(place):
     assert reader.asked == 0
 
 
+@pytest.mark.thorough
 def test_a_server_that_changes_its_mind_is_told(place, tmp_path, monkeypatch):
     from tests.models.openai.image_server import ImageServer
 
