@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -22,9 +22,11 @@ from clinometer.models.protocols import Card
 from clinometer.models.readers import Answer, Question
 from clinometer.runs.ledger import Ledger, always, readings_name
 from clinometer.runs.plan import StoredPlan
-from clinometer.runs.samples import Samples
 from clinometer.suites import Suite
 from clinometer.suites.question import QuestionSpec
+
+if TYPE_CHECKING:
+    from clinometer.runs.samples import Samples
 
 FAILED: Final = "failed: "
 """How a reason begins that another try may do away with."""

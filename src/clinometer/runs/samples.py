@@ -71,12 +71,8 @@ class Samples:
     """
 
     def __init__(self, ledger: Ledger, planned: StoredPlan, encoder_names: Callable[[], Iterable[str]]) -> None:
-        self._ledger, self._directory, self._planned, self._encoder_names = (
-            ledger,
-            ledger.directory,
-            planned,
-            encoder_names,
-        )
+        self._ledger, self._directory = ledger, ledger.directory
+        self._planned, self._encoder_names = planned, encoder_names
         self.to_redraw: dict[int, set[str]] = {}
         """The samples that are to be drawn again, by part."""
         self.only: pa.Array | None = None
@@ -93,11 +89,8 @@ class Samples:
         if part in self.to_redraw:
             return [sample for sample in self._planned.parts[part] if sample.id in self.to_redraw[part]]
         ids = {row["id"] for row in self._partial_rows(part, ["id"])}
-        return (
-            [sample for sample in self._planned.parts[part] if sample.id not in ids]
-            if ids
-            else self._planned.parts[part]
-        )
+        planned = self._planned.parts[part]
+        return [sample for sample in planned if sample.id not in ids] if ids else planned
 
     def write(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows of a part's undrawn samples, in plan order, beside those that it keeps."""
