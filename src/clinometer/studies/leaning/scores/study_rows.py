@@ -100,7 +100,7 @@ def mcas_study(
     groups, so there is no MCAS of one. Each axis is checked by itself, and a cell needs them all.
 
     A picture that is there more than once, or nearly, counts once
-    (:mod:`~clinometer.studies.leaning.scores.measuring`): ``n_target`` counts different ones, ``n_repeated`` the
+    (:mod:`~clinometer.studies.leaning.scores.counting`): ``n_target`` counts different ones, ``n_repeated`` the
     others. Batches are units of chance, those that are known
     (``target_batches``) and those that the order of the rows shows; ``n_batches`` counts them, and from ten of them on
     there are verdicts. A row ``pictures``, ``batches`` says so.
