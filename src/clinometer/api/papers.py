@@ -68,13 +68,13 @@ def reproduce(
     RunError, EngineError
         The directory is another's or was asked something else, or no worker can be started.
     """
-    from clinometer.papers.reproduction import Asked, papers_of
+    from clinometer.papers.reproduction import ReproductionRequest, papers_of
     from clinometer.papers.reproduction import reproduce as run_reproduction
     from clinometer.pipeline.audits import Workers
     from clinometer.runs import listening
 
     folder = None if pictures is None else os.fspath(pictures)
-    request = Asked(papers_of(papers, folder), _several(models), quick, options, objects or {}, folder)
+    request = ReproductionRequest(papers_of(papers, folder), _several(models), quick, options, objects or {}, folder)
 
     def count(file: str, place: str, name: str) -> None:
         import_counts(file, place, name=name, report=options.get("report", True))
@@ -93,10 +93,10 @@ def plan_reproduction(
     **options: Any,
 ) -> "Needs":
     """Return what a reproduction takes: images, evaluations, hours, gigabytes. Draws and writes nothing."""
-    from clinometer.papers.reproduction import Asked, look_ahead, papers_of
+    from clinometer.papers.reproduction import ReproductionRequest, look_ahead, papers_of
 
     folder = None if pictures is None else os.fspath(pictures)
-    request = Asked(papers_of(papers, folder), _several(models), quick, options, objects or {}, folder)
+    request = ReproductionRequest(papers_of(papers, folder), _several(models), quick, options, objects or {}, folder)
     return look_ahead(out, request)
 
 

@@ -29,11 +29,10 @@ from clinometer.papers.paper import (
     RowsDrawing,
     rehearsed_words,
 )
-from clinometer.papers.people import correlations
 from clinometer.papers.pictures import counted_cells, printed_p, said_of
 from clinometer.papers.planning import GIVEN, REFERENCE, AnyRun, PlannedCounts
 from clinometer.papers.record import Reproduction
-from clinometer.papers.tables import LaidTable, component_rows, laid_out
+from clinometer.papers.tables import LaidTable, component_rows, correlations, laid_out
 from clinometer.report import wording
 from clinometer.report.figures import Figure, figures_in, pdf_file, renamed, svg_file
 from clinometer.report.figures.marks import rows_figure
@@ -76,8 +75,8 @@ class FinishedRun:
         return ((drawn[name], keys.get(part.keys.get(name, ""), ())) for name in part.figures if name in drawn)
 
     @property
-    def told(self) -> str:
-        """How many pictures it has, of what, and which encoders saw them."""
+    def in_words(self) -> str:
+        """How many pictures it has, of what, and which encoders read them."""
         suite, encoders = self.run.suite, list(self.run.encoder_cards)
         seen = f"; {'encoder' if len(encoders) == 1 else 'encoders'}: {wording.listed(encoders)}" if encoders else ""
         return f"{len(self.run.samples):,} pictures, {suite.images_in_words()}{seen}."
@@ -89,10 +88,10 @@ class FinishedRun:
 
 
 @dataclass(frozen=True)
-class ToldFigure:
-    """A figure on the page, with its legend and the key of its lines; ``whose``, where the page has several models."""
+class PageFigure:
+    """A figure on the page, with its legend and the key of its lines; ``model`` where the page has several."""
 
-    whose: str
+    model: str
     figure: Figure
     legend: str
     key: Sequence[Mapping[str, str]] = ()
@@ -105,19 +104,15 @@ class ToldFigure:
 
 
 @dataclass(frozen=True)
-class ToldPart:
-    """Something that the paper prints, with what stands beside it: a table, a table of words, or figures."""
+class PagePart:
+    """Something that the paper prints, as the page shows it: a table, a table of words, figures, or faces."""
 
     part: AnyPart
     table: LaidTable | None = None
     words: pd.DataFrame | None = None
-    figures: Sequence[ToldFigure] = ()
+    figures: Sequence[PageFigure] = ()
     said: Sequence[str] = ()
     faces: Sequence[Mapping[str, Any]] = ()
-
-    def cells(self) -> pd.DataFrame | None:
-        """Return the table as scripts read it; None of what is none."""
-        return self.words if self.table is None else self.table.cells
 
 
 class PaperPage:
@@ -139,8 +134,12 @@ class PaperPage:
 
     @property
     def drawn(self) -> list[FinishedRun]:
-        """The finished runs whose pictures were drawn here, which a paper's printed numbers are held against."""
+        """The finished runs whose pictures were drawn here: those that the printed numbers are compared with."""
         return [each for each in self.finished if not isinstance(each.planned, PlannedCounts)]
+
+    def _runs_of(self, name: str) -> list[FinishedRun]:
+        """Return the finished runs of this name, one per model."""
+        return [each for each in self.finished if each.planned.name == name]
 
     def label_of(self, run: AnyRun) -> str:
         """Return the label of a run, with its model where the page has several."""
@@ -154,24 +153,22 @@ class PaperPage:
     @property
     def left_out(self) -> list[tuple[str, str]]:
         """The runs that are not there, and why."""
-        untold = [(run, self.reproduction.status(run)) for run in self.planned]
-        lines = [
-            (f"{run.name}, {run.model}", status.reason or "not begun")
-            for run, status in untold
-            if status.status != "finished"
-        ]
-        there, needs = {run.name for run in self.planned}, dict[str, str | None]()
-        needs |= {name: spec.needs for name, spec in self.paper.runs.items()}
-        needs |= {name: spec.needs for name, spec in self.paper.counted.items()}
-        lines += [(name, f"not brought: {needed}") for name, needed in needs.items() if name not in there]
+        lines = list[tuple[str, str]]()
+        for run in self.planned:
+            status = self.reproduction.status(run)
+            if status.status != "finished":
+                lines.append((f"{run.name}, {run.model}", status.reason or "not begun"))
+        planned = {run.name for run in self.planned}
+        specs = {**self.paper.runs, **self.paper.counted}
+        lines += [(name, f"not brought: {spec.needs}") for name, spec in specs.items() if name not in planned]
         return [*lines, *self.lost.items()]
 
     @cached_property
-    def stands(self) -> Mapping[str, str]:
-        """What stands for a name of the paper in a rehearsal that is alone on the page."""
+    def renamed(self) -> Mapping[str, str]:
+        """The names that a rehearsal has for the paper's; empty where the page shows more than a rehearsal."""
         if not self.is_rehearsal:
             return {}
-        return {name: own for run in self.planned for name, own in (run.renamed or {}).items()}
+        return {name: rehearsed for run in self.planned for name, rehearsed in (run.renamed or {}).items()}
 
     def label(self, key: str, value: str, part: PrintedTable | CountedTable) -> str:
         """Return the paper's words for a value of a key."""
@@ -199,7 +196,7 @@ class PaperPage:
         return {model: pd.concat(tables) for model, tables in by_model.items()}
 
     def _printed_of(self, run: FinishedRun) -> Sequence[str]:
-        """Return the paper's models that a run is held against: one of given portraits against those of given ones."""
+        """Return the paper's models that a run is compared with; a run of given portraits with those of given ones."""
         given = [each.planned.model for each in self.drawn if each.planned.spec.needs]
         if run.planned.spec.needs:
             return (GIVEN_PORTRAITS,)
@@ -208,12 +205,12 @@ class PaperPage:
     def cells_of(self, part: PrintedTable) -> dict[str, pd.DataFrame]:
         """Return the cells of a table, by our models."""
         name = self.paper.published.tables[part.printed]
-        own = {model: cells[cells.table == name] for model, cells in self.cells.items()}
-        return own if part.tested is None else {model: with_q(cells, part.tested) for model, cells in own.items()}
+        tables = {model: cells[cells.table == name] for model, cells in self.cells.items()}
+        return tables if part.tested is None else {model: with_q(cells, part.tested) for model, cells in tables.items()}
 
     def table(self, part: PrintedTable) -> LaidTable | None:
         """Format a printed table."""
-        return laid_out(part, self.cells_of(part), lambda key, value: self.label(key, value, part), self.stands)
+        return laid_out(part, self.cells_of(part), lambda key, value: self.label(key, value, part), self.renamed)
 
     def counted(self, part: CountedTable) -> LaidTable | None:
         """Format a table of counts, by the run of its labels."""
@@ -225,30 +222,30 @@ class PaperPage:
                 return None if laid is None else replace(laid, said=tuple(said_of(cells)))
         return None
 
-    def figures(self, part: Drawing) -> list[ToldFigure]:
+    def figures(self, part: Drawing) -> list[PageFigure]:
         """Draw the figures that have the form of a printed one."""
         drawn = []
-        for order, each in enumerate(run for run in self.finished if run.planned.name == part.run):
+        for order, each in enumerate(self._runs_of(part.run)):
             for figure, key in each.figures(part):
-                own = renamed(figure, f"{part.place}-{order}-{figure.name}")
-                whose = each.planned.model if len(self.models) > 1 else ""
-                drawn.append(ToldFigure(whose, own, f"{part.legend} {each.told}", key))
+                model = each.planned.model if len(self.models) > 1 else ""
+                on_page = renamed(figure, f"{part.place}-{order}-{figure.name}")
+                drawn.append(PageFigure(model, on_page, f"{part.legend} {each.in_words}", key))
         return drawn
 
     def faces(self, part: Faces) -> list[dict[str, Any]]:
         """Gather average faces: of each model the heads of columns, and a row a group."""
-        told = []
-        for each in (run for run in self.finished if run.planned.name == part.run):
+        tables = []
+        for each in self._runs_of(part.run):
             page = study_of(each.run.suite).page(each.run.suite)
             (built,) = (section.build(each.view) for section in page.sections if section.id == part.faces)
             if built and built.get("faces"):
                 heads = [", ".join(column) for column in getattr(each.view, "columns", ())]
-                told.append({"model": each.planned.model, "heads": heads, "rows": built["faces"]})
-        return told
+                tables.append({"model": each.planned.model, "heads": heads, "rows": built["faces"]})
+        return tables
 
-    def rows(self, part: RowsDrawing) -> list[ToldFigure]:
+    def rows(self, part: RowsDrawing) -> list[PageFigure]:
         """Draw single numbers, a row each, of all models beside each other."""
-        runs = [each for each in self.finished if each.planned.name == part.run]
+        runs = self._runs_of(part.run)
         by_model = {
             each.planned.model: {
                 row.concept.removeprefix(part.without): row
@@ -259,8 +256,8 @@ class PaperPage:
         }
         names = list(dict.fromkeys(name for rows in by_model.values() for name in rows))
         figure = rows_figure(by_model, names, part.symbol, part.ends, name=part.place, title=part.title)
-        told = [f"{each.planned.model}: {each.told}" if len(runs) > 1 else each.told for each in runs]
-        return [] if figure is None else [ToldFigure("", figure, " ".join([part.legend, *told]))]
+        drawn = [f"{each.planned.model}: {each.in_words}" if len(runs) > 1 else each.in_words for each in runs]
+        return [] if figure is None else [PageFigure("", figure, " ".join([part.legend, *drawn]))]
 
     @cached_property
     def models(self) -> list[str]:
@@ -269,29 +266,28 @@ class PaperPage:
 
     def components(self, part: ComponentTable) -> pd.DataFrame:
         """Format a table of words next to what was measured."""
-        runs = [each for each in self.finished if each.planned.name == part.run]
-        scores = {each.planned.model: Scores.from_frame(each.run.scores) for each in runs}
+        scores = {each.planned.model: Scores.from_frame(each.run.scores) for each in self._runs_of(part.run)}
         heads = list(scores) if len(scores) > 1 else ["Measured here"] * len(scores)
-        rows = [[*words, *own] for words, own in component_rows(part, scores)]
+        rows = [[*words, *ranges] for words, ranges in component_rows(part, scores)]
         return pd.DataFrame(rows, columns=[*part.columns, *heads])
 
     @cached_property
-    def parts(self) -> list[ToldPart]:
+    def parts(self) -> list[PagePart]:
         """What the paper prints, in its order."""
-        return [self._told(part) for part in self.paper.contents]
+        return [self._part(part) for part in self.paper.contents]
 
-    def _told(self, part: AnyPart) -> ToldPart:
+    def _part(self, part: AnyPart) -> PagePart:
         if isinstance(part, PrintedTable):
-            return ToldPart(part, table=self.table(part), said=correlations(part, self.cells_of(part)))
+            return PagePart(part, table=self.table(part), said=correlations(part, self.cells_of(part)))
         if isinstance(part, CountedTable):
-            return ToldPart(part, table=self.counted(part))
+            return PagePart(part, table=self.counted(part))
         if isinstance(part, ComponentTable):
-            return ToldPart(part, words=self.components(part))
+            return PagePart(part, words=self.components(part))
         if isinstance(part, Faces):
-            return ToldPart(part, faces=self.faces(part))
+            return PagePart(part, faces=self.faces(part))
         if isinstance(part, RowsDrawing):
-            return ToldPart(part, figures=self.rows(part))
-        return ToldPart(part, figures=self.figures(part))
+            return PagePart(part, figures=self.rows(part))
+        return PagePart(part, figures=self.figures(part))
 
     def finding(self) -> str:
         """Summarise the page in one sentence."""
@@ -300,14 +296,13 @@ class PaperPage:
         if self.is_rehearsal:
             return REHEARSAL
         if self.paper.counted:
-            return " ".join(f"{told.part.heading}: {told.table.said[0]}" for told in self.parts if told.table)
+            return " ".join(f"{each.part.heading}: {each.table.said[0]}" for each in self.parts if each.table)
         frames = list(self.cells.values())
-        held = pd.concat([frame[frame.paper_inside.notna()] for frame in frames]) if frames else pd.DataFrame()
-        if not len(held):
+        if not sum(frame.paper_inside.notna().sum() for frame in frames):
             return "No printed number has an interval of ours beside it."
-        inside = int(held.paper_inside.astype(bool).sum())
-        of = wording.count(len(held), "printed number")
-        return f"{inside} of {of} lie in the 95\N{NARROW NO-BREAK SPACE}% intervals of what was measured here."
+        inside = pd.concat([frame.paper_inside.dropna() for frame in frames]).astype(bool)
+        printed = f"{inside.sum()} of {wording.count(len(inside), 'printed number')}"
+        return f"{printed} lie in the 95\N{NARROW NO-BREAK SPACE}% intervals of what was measured here."
 
     def notices(self) -> list[str]:
         """Return what a reader must know first."""
@@ -327,7 +322,7 @@ class PaperPage:
         every = len(self.finished)
         return [("every run" if len(names) == every else wording.listed(names), each) for each, names in whose.items()]
 
-    def runs_told(self) -> list[dict[str, Any]]:
+    def run_rows(self) -> list[dict[str, Any]]:
         """Describe the runs, with links to their reports."""
         ups = "../" if self.reproduction.folder_of(self.paper) else ""
         return [
@@ -344,7 +339,7 @@ class PaperPage:
         ]
 
     def open_questions(self) -> list[tuple[str, str]]:
-        """List what the paper leaves open and what is taken, and what is done otherwise on purpose."""
+        """List what the paper leaves open, with the choice that was made, and deliberate differences."""
         lines: dict[tuple[str, str], None] = {}
         for spec in self.paper.runs.values():
             protocol = load_suite(spec.suite).protocol
@@ -358,7 +353,7 @@ def paper_html(page: PaperPage) -> str:
     """Render a paper as one self-contained HTML page."""
     paper = page.paper
     style = (resources.files("clinometer.papers") / "templates" / "paper.css").read_text(encoding="utf-8")
-    words = [(name, own) for name, own in rehearsed_words()[0].items() if page.stands.get(name) == own]
+    words = [(name, word) for name, word in rehearsed_words()[0].items() if page.renamed.get(name) == word]
     return (
         environment("clinometer.papers")
         .get_template("paper.html")
@@ -375,7 +370,7 @@ def paper_html(page: PaperPage) -> str:
             is_rehearsal=page.is_rehearsal,
             words=words,
             parts=page.parts,
-            runs=page.runs_told(),
+            runs=page.run_rows(),
             **style_and_script(page_style(style), asset("page.js")),
         )
     )
@@ -385,36 +380,36 @@ def write_page(reproduction: Reproduction, paper: Paper) -> None:
     """Write a paper's page, and its tables and figures each as files of their own."""
     page, folder = PaperPage(reproduction, paper), reproduction.folder_of(paper)
     directory, inks, drawn = reproduction.directory, light_inks(), list[tuple[str, Figure, str]]()
-    for told in page.parts:
-        for each in told.figures:
-            figure, whose = each.figure, each.whose
-            name = plain_name("-".join(filter(None, (told.part.place, figure.title.lower(), whose))))
+    for part in page.parts:
+        for each in part.figures:
+            figure, model = each.figure, each.model
+            name = plain_name("-".join(filter(None, (part.part.place, figure.title.lower(), model))))
             directory.write_bytes(f"{folder}figures/{name}.svg", svg_file(figure, inks))
             directory.write_bytes(f"{folder}figures/{name}.pdf", pdf_file(figure, inks))
-            opening = f"{told.part.heading} of {paper.cited}: {told.part.title}. {whose}"
+            opening = f"{part.part.heading} of {paper.cited}: {part.part.title}. {model}"
             drawn.append((name, figure, " ".join([*opening.split(), each.in_words])))
-        if (cells := told.cells()) is not None:
-            place = f"{folder}tables/{told.part.place}"
+        cells = part.words if part.table is None else part.table.cells
+        if cells is not None:
+            place = f"{folder}tables/{part.part.place}"
             _write(directory, f"{place}.csv", csv_text(cells))
-            _write(directory, f"{place}.tex", table_latex(told, page))
+            _write(directory, f"{place}.tex", table_latex(part, page))
     if drawn:
         _write(directory, f"{folder}figures.tex", latex_figures(drawn, label=paper.name))
     _write(directory, reproduction.page_of(paper), paper_html(page))
 
 
-def table_latex(told: ToldPart, page: PaperPage) -> str:
+def table_latex(part: PagePart, page: PaperPage) -> str:
     """Write a table for an article; its caption says what its cells are, and whether it is a rehearsal."""
-    label = f"tab:{page.paper.name}-{told.part.place}"
+    label = f"tab:{page.paper.name}-{part.part.place}"
     short = [REHEARSAL_IN_SHORT] if page.is_rehearsal else []
-    if told.table is None:
-        assert told.words is not None
-        return latex(told.words, caption=" ".join([f"{told.part.title}.", *short]), label=label)
-    columns, blocks = told.table.for_latex()
-    what = "The printed number, and what was measured here with its 95 % interval."
-    caption = f"{told.part.title}. {what}"
-    notes = [*short, *(f"({letter}) {note}." for letter, note in told.table.notes)]  # each part has its notes
-    said = [*([] if page.is_rehearsal else told.table.said), *told.said]
-    return latex_columns(columns, caption=caption, label=label, blocks=blocks, notes=" ".join([*notes, *said]))
+    if part.table is None:
+        assert part.words is not None
+        return latex(part.words, caption=" ".join([f"{part.part.title}.", *short]), label=label)
+    columns, blocks = part.table.for_latex()
+    caption = f"{part.part.title}. The printed number, and what was measured here with its 95 % interval."
+    notes = [*short, *(f"({letter}) {note}." for letter, note in part.table.notes)]  # each part has its notes
+    notes += [*([] if page.is_rehearsal else part.table.said), *part.said]
+    return latex_columns(columns, caption=caption, label=label, blocks=blocks, notes=" ".join(notes))
 
 
 def _write(directory: Directory, name: str, text: str) -> None:

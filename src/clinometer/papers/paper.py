@@ -18,7 +18,7 @@ from clinometer.suites.strict import ImageCount, Name, Strict, Text
 _DATA: Final = resources.files("clinometer.papers") / "data"
 
 ALL: Final = "all"
-"""Stands for every paper, in their order here."""
+"""The name of all papers together."""
 
 Key = Literal["model", "column", "category", "concept", "group", "setting"]
 
@@ -30,7 +30,7 @@ class PaperRun(Strict):
     ----------
     suite : the built-in suite that asks what the paper asked; its protocol says the rest.
     quick : numbers of images of a quick look, by the suite's names for them.
-    rehearsal : what stands for the suite on the reference model, whose words are few: ``"words"``, the same suite with
+    rehearsal : what replaces the suite on the reference model, whose words are few: ``"words"``, the same suite with
         the concepts of rehearsal.yaml; a suite of the same design that lies beside the papers' files, of which those
         tests are asked that ``renamed`` names; or a built-in suite.
     renamed : for such a suite, its name for each name that the paper's tables are looked up by.
@@ -94,7 +94,7 @@ class PrintedTable(Part):
     ``printed`` is the file in ``published``; ``rows`` and ``columns`` say what the rows and the columns are of, outer
     first. ``labels`` are the paper's words for what the file calls otherwise; of a column in its order, with `` | ``
     between lines of its head. ``correlated`` : columns whose order over the rows is compared. ``tested`` : a column of
-    p-values, whose q over all rows stands beside them as column q.
+    p-values, whose q over all rows follows as column q.
     """
 
     printed: Name
@@ -115,7 +115,7 @@ class CountedTable(Part):
 
 
 class ComponentTable(Part):
-    """A table of words about components of a score; beside each row stands what the runs measured of it."""
+    """A table of words about components of a score, with what the runs measured of each."""
 
     run: Name
     metric: Name
@@ -217,7 +217,7 @@ def rehearsal_file(name: str) -> Path | None:
 
 @cache
 def rehearsed_words() -> tuple[dict[str, str], dict[str, str]]:
-    """Return what stands for each concept of the papers in the reference model's vocabulary, and for pairs of prompts.
+    """Return the words of the reference model that replace each concept of the papers, and each pair of prompts.
 
     Both are names of ``reference.vocabulary()["concepts"]``.
     """

@@ -33,7 +33,7 @@ LABEL: Final = "seen_gender"
 """The labels that printed p-values are of where the file does not say."""
 
 BETWEEN: Final = ": "
-"""Stands between the model and what it was asked for, in the name of a concept."""
+"""Separates the model from what it was asked for, in the name of a concept."""
 
 BY_SETTING: Final = "by_setting"
 LEVEL: Final = 0.05
@@ -127,14 +127,16 @@ def printed_p(folder: Path, label: str) -> dict[tuple[str, str], str]:
 
     def check_fields(name: str, fields: Sequence[str]) -> None:
         if {"model", "concept", "p"} - set(fields):
-            found = named_in_a_line(fields)
             raise ImportManifestError.missing(
-                f"{name}, line 1: found the columns {found}; expected model, concept, p[, label]"
+                f"{name}, line 1: found the columns {named_in_a_line(fields)}; expected model, concept, p[, label]"
             )
 
     rows = [record for _, record in read_csv(folder / PRINT, check_fields)]
-    own = [row for row in rows if (row.get("label") or LABEL).strip() == label]
-    return {(row["model"].strip(), row["concept"].strip()): (row["p"] or "").strip() for row in own}
+    return {
+        (row["model"].strip(), row["concept"].strip()): (row["p"] or "").strip()
+        for row in rows
+        if (row.get("label") or LABEL).strip() == label
+    }
 
 
 def counted_cells(scores: Scores, printed: dict[tuple[str, str], str]) -> pd.DataFrame:
@@ -169,16 +171,18 @@ def _cell(
 def said_of(cells: pd.DataFrame) -> list[str]:
     """Count the cells in which each test finds a difference, and what correcting for their number leaves."""
     tests = cells[cells.setting == SAME]
-    of = len(tests[tests.column == EXACT])
+    tested = len(tests[tests.column == EXACT])
     counts = {column: int((tests.run[tests.column == column] < LEVEL).sum()) for column in (CHI_SQUARED, EXACT, Q)}
     lines = [
-        f"of {wording.count(of, 'cell')}, χ² without a correction puts {counts[CHI_SQUARED]} below .05, the exact test "
-        f"{counts[EXACT]}; {counts[Q]} have q < .05 once all {of} are corrected for (Benjamini and Hochberg)."
+        f"of {wording.count(tested, 'cell')}, χ² without a correction puts {counts[CHI_SQUARED]} below .05, the exact "
+        f"test {counts[EXACT]}; {counts[Q]} have q < .05 once all {tested} are corrected for (Benjamini and Hochberg)."
     ]
-    held = tests[tests.printed != ""]
-    if len(held):
-        below = int((held.paper < LEVEL).sum() + held.printed.str.startswith("<").sum())
-        lines.append(f"{PRINT} has the p-values of {wording.count(len(held), 'cell')}, of which {below} lie below .05.")
+    printed = tests[tests.printed != ""]
+    if len(printed):
+        below = int((printed.paper < LEVEL).sum() + printed.printed.str.startswith("<").sum())
+        lines.append(
+            f"{PRINT} has the p-values of {wording.count(len(printed), 'cell')}, of which {below} lie below .05."
+        )
     else:
         lines.append(
             f"The paper's own p-values were not at hand: put {PRINT} (model, concept, p) beside {LIST}, and they stand "

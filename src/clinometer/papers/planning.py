@@ -1,11 +1,11 @@
 """What a reproduction takes, before anything is drawn: its runs, the pictures that they share, evaluations, time, disk.
 
-On the reference model a paper is rehearsed: the suite's design in words that the model knows.
+With the reference model a paper is rehearsed: the design of its suite in words that the model knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
@@ -60,22 +60,22 @@ class PlannedRun:
 
     @property
     def place(self) -> str:
-        """Where it lies."""
+        """The run directory."""
         return str(self.request.out)
 
     @property
     def key(self) -> str:
-        """Its folder among the runs."""
+        """Name of the run's folder."""
         return self.place.rstrip("/").rpartition("/")[2]
 
     @property
     def spec(self) -> PaperRun:
-        """What its paper says of it."""
+        """The run as the paper's file describes it."""
         return load_paper(self.paper).runs[self.name]
 
     @property
     def suite(self) -> Suite:
-        """The suite as it is asked."""
+        """The suite with the options of the request."""
         suite = suite_under(self.request.protocol, load_suite(self.request.suite))
         return suite.with_options(**{name: getattr(self.request, name) for name in OF_SUITE})
 
@@ -111,100 +111,102 @@ class PlannedCounts:
 AnyRun = PlannedRun | PlannedCounts
 
 
-def planned_counts(directory: Directory, papers: Iterable[Paper], pictures: str | None) -> list[PlannedCounts]:
-    """Plan every run of counts; none where no pictures are given."""
-    base = f"{directory.url.rstrip('/')}/{RUNS}"
-    return [
-        PlannedCounts(paper.name, name, f"{base}/{paper.name}-{name}", Path(pictures))
-        for paper in papers
-        for name in paper.counted
-        if pictures is not None
-    ]
-
-
 def planned_runs(
-    directory: Directory, papers: Iterable[Paper], models: Sequence[str], *, quick: bool, options: Mapping[str, Any]
-) -> list[PlannedRun]:
-    """Plan every run of some papers, model by model; ``options`` are those of an audit that hold for all.
+    directory: Directory,
+    papers: Sequence[Paper],
+    models: Sequence[str],
+    *,
+    quick: bool,
+    options: Mapping[str, Any],
+    pictures: str | None = None,
+    objects: Mapping[str, Generator] | None = None,
+) -> list[AnyRun]:
+    """Plan every run of some papers, model by model, and then their runs of counts.
+
+    Parameters
+    ----------
+    options : of an audit, for every run; a run that needs portraits is planned where they include some.
+    pictures : the folder of given pictures; without it there are no runs of counts.
+    objects : generators that are loaded already, by the names that ``models`` has for them.
 
     Raises
     ------
     InvalidInputError
         An option is not one of an audit, or does not take the value.
     """
-    return [
-        _planned(directory, paper, name, model, quick=quick, options=options)
-        for model in models
-        for paper in papers
-        for name, spec in paper.runs.items()
-        if spec.needs is None or options.get("portraits") is not None
-    ]
-
-
-def _planned(
-    directory: Directory, paper: Paper, name: str, model: str, *, quick: bool, options: Mapping[str, Any]
-) -> PlannedRun:
-    spec, renamed, own = paper.runs[name], None, dict(options)
-    suite: str | Suite = spec.suite
-    if model == REFERENCE:
-        suite, renamed = rehearsal_of(spec, quick=quick)
-        own["encoder"] = own.get("encoder") or REFERENCE
-    else:
-        own["protocol"] = "paper"
-    called = suite.name if isinstance(suite, Suite) else suite
-    if spec.needs is None:
-        own.pop("portraits", None)
-    else:
-        called = f"{called}-given"
-    place = f"{directory.url.rstrip('/')}/{RUNS}/{Cell.of(model=model, suite=called, seed=None).name}"
-    counts = spec.quick if quick and renamed is None else None
-    request = ask(model=model, suite=suite, out=place, image_counts=counts, **own)
-    return PlannedRun(paper.name, name, model, request, renamed)
+    base = f"{directory.url.rstrip('/')}/{RUNS}"
+    planned = list[AnyRun]()
+    every = [(model, paper, name) for model in models for paper in papers for name in paper.runs]
+    for model, paper, name in every:
+        spec, renamed, chosen = paper.runs[name], None, dict(options)
+        suite: str | Suite = spec.suite
+        if model == REFERENCE:
+            suite, renamed = rehearsal_of(spec, quick=quick)
+            chosen["encoder"] = chosen.get("encoder") or REFERENCE
+        else:
+            chosen["protocol"] = "paper"
+        called = suite.name if isinstance(suite, Suite) else suite
+        if spec.needs is None:
+            chosen.pop("portraits", None)
+        elif chosen.get("portraits") is None:
+            continue
+        else:
+            called = f"{called}-given"
+        place = f"{base}/{Cell.of(model=model, suite=called, seed=None).name}"
+        counts = spec.quick if quick and renamed is None else None
+        request = ask(model=model, suite=suite, out=place, image_counts=counts, **chosen)
+        if objects and model in objects:
+            request = request.model_copy(update={"model": objects[model]})
+        planned.append(PlannedRun(paper.name, name, model, request, renamed))
+    if pictures is not None:
+        planned += [
+            PlannedCounts(paper.name, name, f"{base}/{paper.name}-{name}", Path(pictures))
+            for paper in papers
+            for name in paper.counted
+        ]
+    return planned
 
 
 def rehearsal_of(run: PaperRun, *, quick: bool = False) -> tuple[Suite, Mapping[str, str]]:
-    """Return the suite that stands for a paper's on the reference model, and its names for the paper's names.
+    """Return the suite that replaces a paper's on the reference model, and its names for the paper's names.
 
-    A suite of its own has the numbers of images of a quick look; of others the paper's numbers are taken.
+    With ``quick``, a suite made for rehearsals has its own numbers of images; otherwise the paper's numbers count.
     """
     original = load_suite(run.suite).as_in_the_paper()
     if run.rehearsal == "words":
         suite = _in_known_words(original)
         return suite.with_options(image_counts=run.quick if quick else None), rehearsed_words()[0]
     suite = load_suite(rehearsal_file(run.rehearsal) or run.rehearsal)
-    asked = suite.model_dump() | {"protocol": original.model_dump()["protocol"]}
-    if asked.get("tests"):
-        (test,) = [test for test in asked["tests"] if test["name"] in run.renamed.values()]
-        concepts = {name: asked["concepts"][name] for name in (test["x"], test["y"])}
-        asked |= {"tests": [test], "concepts": concepts, "name": f"{suite.name}-{test['name']}"}
+    content = suite.model_dump() | {"protocol": original.model_dump()["protocol"]}
+    if content.get("tests"):
+        (test,) = [test for test in content["tests"] if test["name"] in run.renamed.values()]
+        concepts = {name: content["concepts"][name] for name in (test["x"], test["y"])}
+        content |= {"tests": [test], "concepts": concepts, "name": f"{suite.name}-{test['name']}"}
     if not quick and original.protocol is not None:
-        asked["images"] |= original.protocol.images
-    return suite_from_mapping(asked, source=f"rehearsal of {run.suite}"), run.renamed
+        content["images"] |= original.protocol.images
+    return suite_from_mapping(content, source=f"rehearsal of {run.suite}"), run.renamed
 
 
 def _in_known_words(suite: Suite) -> Suite:
     """Translate a suite of the papers into words that the reference model was taught, concept by concept."""
     words, pairs = rehearsed_words()
     known = reference.vocabulary()["concepts"]
-    asked = suite.model_dump()
-    for category in asked["categories"].values():
+    content = suite.model_dump()
+    for category in content["categories"].values():
         for target in category["targets"]:
             name = words[target["name"]]
-            told = {"keyword": known[name]["keyword"], "prompt": f"an image of {known[name]['neutral']}"}
-            target |= {"name": name, **told}
-    for name, group in asked["groups"].items():
-        of_group = {"nonbinary": "non-binary"}.get(name, name)
-        for prompt in group["prompts"]:
-            prompt["prompt"] = f"an image of {known[pairs[prompt['pair']]][of_group]}"
-    asked["name"], asked["title"] = f"{suite.name}-rehearsal", f"Rehearsal in other words of {suite.title}"
-    asked["description"] = (
+            prompt = f"an image of {known[name]['neutral']}"
+            target |= {"name": name, "keyword": known[name]["keyword"], "prompt": prompt}
+    for name, group in content["groups"].items():
+        known_as = {"nonbinary": "non-binary"}.get(name, name)
+        for spec in group["prompts"]:
+            spec["prompt"] = f"an image of {known[pairs[spec['pair']]][known_as]}"
+    content["name"], content["title"] = f"{suite.name}-rehearsal", f"Rehearsal in other words of {suite.title}"
+    content["description"] = (
         f"The design of the suite {suite.name} in words that the reference model was taught. Its concepts are others, "
         "so that its numbers are not the paper's."
     )
-    return suite_from_mapping(asked, source=f"rehearsal of {suite.name}")
-
-
-# --- what it takes ---------------------------------------------------------------------------------------------------
+    return suite_from_mapping(content, source=f"rehearsal of {suite.name}")
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,7 @@ class RunNeeds:
         where the model's card names no steps.
     seconds, bytes : for what is missing, at the model's rate.
     cost : of a model with a price.
-    reason : why the model cannot be had, or does not do what the run needs; the rest is then nothing.
+    reason : why the model cannot be loaded, or cannot do what the run needs; all numbers are then 0.
     """
 
     run: AnyRun
@@ -265,27 +267,27 @@ def needs_of(
     *,
     draws: bool,
 ) -> Needs:
-    """Load the models and say what their runs take; ``rates`` by model are filled in.
+    """Load the models and estimate what their runs take; ``rates`` by model are filled in.
 
     ``finished`` : by model, where runs lie whose pictures are shared.
     ``draws`` : whether one picture, which nobody keeps, may be drawn of a model without a price to know how long it
     takes.
     """
-    found = list[RunNeeds]()
+    needs = list[RunNeeds]()
     earlier = {model: set[str]().union(*map(_drawn_of, places)) for model, places in finished.items()}
     for run in planned:
         try:
             if isinstance(run, PlannedCounts):
                 images = counts_of_labels(run.pictures, run.spec.label)[1]
-                found.append(RunNeeds(run, images=images, there=images))
-                continue
-            found.append(_run_needs(run, models, rates, earlier.setdefault(run.model, set()), draws=draws))
+                needs.append(RunNeeds(run, images=images, there=images))
+            else:
+                needs.append(_run_needs(run, models, rates, earlier.setdefault(run.model, set()), draws=draws))
         except ClinometerError as error:
-            found.append(RunNeeds(run, reason=" ".join(str(error).split())))
+            needs.append(RunNeeds(run, reason=" ".join(str(error).split())))
     papers = [load_paper(name) for name in dict.fromkeys(run.paper for run in planned)]
     there = {(run.paper, run.name) for run in planned}
     lacking = [spec.needs for paper in papers for name, spec in paper.runs.items() if (paper.name, name) not in there]
-    return Needs(found, list(dict.fromkeys(filter(None, lacking))))
+    return Needs(needs, list(dict.fromkeys(filter(None, lacking))))
 
 
 def _run_needs(run: PlannedRun, models: Models, rates: dict[str, Rate], earlier: set[str], *, draws: bool) -> RunNeeds:
@@ -329,12 +331,12 @@ def _run_needs(run: PlannedRun, models: Models, rates: dict[str, Rate], earlier:
 
 
 def _times(rate: float, number: float) -> float:
-    """Multiply; nothing takes nothing, whatever the rate."""
+    """Multiply; 0 images take no time, even at an unknown rate."""
     return rate * number if number else 0.0
 
 
 def _drawn_of(place: str) -> frozenset[str]:
-    """Return the ids of what is drawn of a run already."""
+    """Return the ids of the images of a run that are drawn already."""
     if not Directory(place).exists(RECORD):
         return frozenset()
     run = Run(place)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from clinometer.errors import RunMismatchError
 from clinometer.papers.paper import Paper, load_paper
-from clinometer.papers.planning import AnyRun, planned_counts, planned_runs
+from clinometer.papers.planning import AnyRun, planned_runs
 from clinometer.runs import Directory, Run
 from clinometer.suites.strict import explain
 
@@ -78,8 +78,9 @@ class Reproduction:
         """Every run of these papers, of every model."""
         record = self.record
         options = {"seed": record.seed, "encoder": record.encoder or None, "portraits": record.portraits}
-        runs = planned_runs(self.directory, self.papers, record.models, quick=record.quick, options=options)
-        return [*runs, *planned_counts(self.directory, self.papers, record.pictures)]
+        return planned_runs(
+            self.directory, self.papers, record.models, quick=record.quick, options=options, pictures=record.pictures
+        )
 
     @property
     def runs(self) -> dict[str, Run]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Final
@@ -23,7 +23,6 @@ from clinometer.papers.planning import (
     PlannedRun,
     Rate,
     needs_of,
-    planned_counts,
     planned_runs,
     rate_of,
 )
@@ -34,16 +33,15 @@ from clinometer.runs import Directory, Progress
 from clinometer.sweeps.sweep import SharedWorkers
 
 ALIKE: Final = ("quick", "seed", "encoder")
-"""What all runs of a reproduction are asked alike, as long as it lasts."""
-
+"""Options that are the same for all runs of a reproduction, and stay so."""
 
 KINDS: Final = (".csv", ".tex", ".svg", ".pdf")
 """Files of tables and figures."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a reproduction is asked.
+class ReproductionRequest:
+    """What a reproduction is asked for.
 
     Attributes
     ----------
@@ -61,20 +59,16 @@ class Asked:
     objects: Mapping[str, Generator] = field(default_factory=dict)
     pictures: str | None = None
 
-    def runs_in(self, directory: Directory) -> list[AnyRun]:
-        """Plan every run, with generators that are loaded already in the place of their names."""
-        planned = planned_runs(directory, self.papers, self.models, quick=self.quick, options=self.options)
-        loaded = [
-            replace(run, request=run.request.model_copy(update={"model": self.objects[run.model]}))
-            if run.model in self.objects
-            else run
-            for run in planned
-        ]
-        return [*loaded, *planned_counts(directory, self.papers, self.pictures)]
+    def planned_in(self, directory: Directory) -> list[AnyRun]:
+        """Plan every run in a directory."""
+        return planned_runs(
+            directory, self.papers, self.models, quick=self.quick, options=self.options, pictures=self.pictures,
+            objects=self.objects,
+        )  # fmt: skip
 
 
 def papers_of(names: str | Sequence[str], pictures: str | None = None) -> list[Paper]:
-    """Return papers by their names, in the order of the house; ``all`` is every one that can be done.
+    """Return papers by their names, in the order of :func:`paper_names`; ``all`` is every one that can be done.
 
     A paper whose pictures are given can where ``pictures`` names their folder.
 
@@ -98,12 +92,12 @@ def papers_of(names: str | Sequence[str], pictures: str | None = None) -> list[P
     return [paper for paper in papers if paper in chosen]
 
 
-def _opened_record(directory: Directory, asked: Asked) -> ReproductionRecord:
-    """Return the record of a reproduction that is begun, or that goes on with the same or more; it is written."""
-    encoders = named_encoders(asked.options.get("encoder") or ())
+def _open_record(directory: Directory, request: ReproductionRequest) -> ReproductionRecord:
+    """Write the record of a reproduction that begins, or that goes on with the same or more, and return it."""
+    encoders = named_encoders(request.options.get("encoder") or ())
     names = [str(each) if isinstance(each, str | os.PathLike) else each.card.name for each in encoders]
-    alike = {"quick": asked.quick, "seed": int(asked.options.get("seed") or 0), "encoder": names}
-    portraits = asked.options.get("portraits")
+    alike = {"quick": request.quick, "seed": int(request.options.get("seed") or 0), "encoder": names}
+    portraits = request.options.get("portraits")
     if directory.exists(RECORD):
         record = read_record(directory)
         for name in ALIKE:
@@ -119,7 +113,7 @@ def _opened_record(directory: Directory, asked: Asked) -> ReproductionRecord:
                 f"{directory.url}: not empty and no reproduction: it has no {RECORD}; give another --out"
             )
         record = ReproductionRecord(created=datetime.now(UTC).isoformat("T", "seconds"), papers=[], models=[], **alike)
-    papers = {*record.papers, *(paper.name for paper in asked.papers)}
+    papers = {*record.papers, *(paper.name for paper in request.papers)}
     if len(record.papers) == 1 and len(papers) > 1:  # each has a folder of its own from now on
         for folder in ("tables", "figures"):
             for name in (name for kind in KINDS for name in directory.names(folder, kind)):
@@ -130,9 +124,9 @@ def _opened_record(directory: Directory, asked: Asked) -> ReproductionRecord:
     record = record.model_copy(
         update={
             "papers": [name for name in paper_names() if name in papers],
-            "models": list(dict.fromkeys([*record.models, *asked.models])),
+            "models": list(dict.fromkeys([*record.models, *request.models])),
             "portraits": record.portraits if portraits is None else str(portraits),
-            "pictures": record.pictures if asked.pictures is None else asked.pictures,
+            "pictures": record.pictures if request.pictures is None else request.pictures,
         }
     )
     _write_record(directory, record)
@@ -143,10 +137,10 @@ def _write_record(directory: Directory, record: ReproductionRecord) -> None:
     directory.write_json(RECORD, record.model_dump(mode="json"))
 
 
-def look_ahead(out: str | os.PathLike[str], asked: Asked) -> Needs:
+def look_ahead(out: str | os.PathLike[str], request: ReproductionRequest) -> Needs:
     """Estimate what a reproduction takes. Models are loaded; nothing is drawn or written."""
     directory = Directory(out)
-    planned, rates, finished = asked.runs_in(directory), dict[str, Rate](), {}
+    planned, rates, finished = request.planned_in(directory), dict[str, Rate](), {}
     if directory.exists(RECORD):
         record = read_record(directory)
         rates, finished = _known_rates(record), _finished(directory, record)
@@ -155,7 +149,7 @@ def look_ahead(out: str | os.PathLike[str], asked: Asked) -> Needs:
 
 def reproduce(
     out: str | os.PathLike[str],
-    asked: Asked,
+    request: ReproductionRequest,
     workers: Workers,
     progress: Progress,
     import_counts: ImportCounts,
@@ -172,18 +166,18 @@ def reproduce(
         As :func:`clinometer.reproduce`.
     """
     directory, models = Directory(out), Models()
-    planned = asked.runs_in(directory)
+    planned = request.planned_in(directory)
     with directory.locked():
-        record = _opened_record(directory, asked)
+        record = _open_record(directory, request)
         rates = _known_rates(record)
         needs = needs_of(planned, models, rates, _finished(directory, record), draws=True)
         record = record.model_copy(update={"rates": _plain_rates(rates)})
         _write_record(directory, record)
         show(needs)
         shared = SharedWorkers(workers)
-        do = _Do(directory, models, shared, progress, import_counts)
+        resources = _Resources(directory, models, shared, progress, import_counts)
         try:
-            _run_all(do, record, planned)
+            _run_all(resources, record, planned)
         finally:
             shared.close()
     return Reproduction(directory.url)
@@ -194,7 +188,7 @@ ImportCounts = Callable[[str, str, str], object]
 
 
 @dataclass(frozen=True)
-class _Do:
+class _Resources:
     """Resources that all runs of a reproduction share."""
 
     directory: Directory
@@ -204,32 +198,32 @@ class _Do:
     import_counts: ImportCounts
 
 
-def _run_all(do: _Do, record: ReproductionRecord, planned: Sequence[AnyRun]) -> None:
+def _run_all(resources: _Resources, record: ReproductionRecord, planned: Sequence[AnyRun]) -> None:
     """Execute the runs in order; rewrite a paper's page as soon as the last of its runs is over."""
-    directory, last = do.directory, {run.paper: run.key for run in planned}
+    directory, last = resources.directory, {run.paper: run.key for run in planned}
     for number, run in enumerate(planned, 1):
-        do.progress.note(f"run {number} of {len(planned)}: {run.paper}, {run.name}, of {run.model}")
+        resources.progress.note(f"run {number} of {len(planned)}: {run.paper}, {run.name}, of {run.model}")
         others = [place for place in _finished(directory, record).get(run.model, ()) if place != run.place]
-        status, rates = _run_one(do, run, others), record.rates
+        status, rates = _run_one(resources, run, others), record.rates
         if isinstance(run, PlannedRun):
             rates = rates | _plain_rates({run.model: rate_of(run.place) or Rate()})
         record = record.model_copy(update={"runs": record.runs | {run.key: status}, "rates": rates})
         _write_record(directory, record)
         if last[run.paper] == run.key:
             write_page(Reproduction(directory.url), load_paper(run.paper))
-    for name in record.papers:  # those that were asked for earlier, where their pages have moved
+    for name in record.papers:  # papers of an earlier request, whose pages may have moved
         opened = Reproduction(directory.url)
         if name not in last and not directory.exists(opened.page_of(load_paper(name))):
             write_page(opened, load_paper(name))
 
 
-def _run_one(do: _Do, run: AnyRun, pictures: Sequence[str]) -> RunStatus:
-    """Audit, and say what became of it; whatever happens to one run must not cost the others."""
+def _run_one(resources: _Resources, run: AnyRun, pictures: Sequence[str]) -> RunStatus:
+    """Execute a run and return its status; an error in one run must not stop the others."""
     try:
         if isinstance(run, PlannedCounts):
-            _count(do, run)
+            _count(resources, run)
         else:
-            audit(run.request, do.models, do.workers, do.progress, pictures=pictures)
+            audit(run.request, resources.models, resources.workers, resources.progress, pictures=pictures)
     except RunLockedError:
         raise
     except ClinometerError as error:
@@ -238,31 +232,31 @@ def _run_one(do: _Do, run: AnyRun, pictures: Sequence[str]) -> RunStatus:
         reason = f"an error of clinometer's own: {type(error).__name__}: {error}"
     else:
         return RunStatus(paper=run.paper, run=run.name, model=run.model, status="finished")
-    do.progress.note(f"this run failed: {reason}")
+    resources.progress.note(f"this run failed: {reason}")
     reason = " ".join(reason.split())[:2000]
     return RunStatus(paper=run.paper, run=run.name, model=run.model, status="failed", reason=reason)
 
 
-def _count(do: _Do, run: PlannedCounts) -> None:
+def _count(resources: _Resources, run: PlannedCounts) -> None:
     """Count labels into a table of the directory, which then becomes a run as any table of counts does."""
     text, _ = counts_of_labels(run.pictures, run.spec.label)
-    if not do.directory.is_local:
+    if not resources.directory.is_local:
         raise InvalidInputError.unsupported(
-            f"{do.directory.url}: counts are imported from this machine; give a local --out"
+            f"{resources.directory.url}: counts are imported from this machine; give a local --out"
         )
     name = f"{COUNTS}/{run.key}.csv"
-    do.directory.write_bytes(name, text.encode())
-    do.import_counts(do.directory.path(name), run.place, run.pictures.resolve().name)
+    resources.directory.write_bytes(name, text.encode())
+    resources.import_counts(resources.directory.path(name), run.place, run.pictures.resolve().name)
 
 
 def _finished(directory: Directory, record: ReproductionRecord) -> dict[str, list[str]]:
-    """Return by model where its finished runs lie, whose pictures others of the model may take."""
-    found: dict[str, list[str]] = {}
+    """Return the finished runs of each model, whose pictures its other runs may share."""
+    places: dict[str, list[str]] = {}
     for key, status in record.runs.items():
         place = f"{directory.url.rstrip('/')}/{RUNS}/{key}"
         if status.status == "finished" and Directory(place).exists("run.json"):
-            found.setdefault(status.model, []).append(place)
-    return found
+            places.setdefault(status.model, []).append(place)
+    return places
 
 
 def _known_rates(record: ReproductionRecord) -> dict[str, Rate]:
@@ -270,7 +264,7 @@ def _known_rates(record: ReproductionRecord) -> dict[str, Rate]:
 
 
 def _plain_rates(rates: Mapping[str, Rate]) -> dict[str, tuple[float | None, float | None]]:
-    """Return rates as JSON has them, those that are known."""
+    """Return the rates that are known, for JSON."""
     known = {name: rate for name, rate in rates.items() if isfinite(rate.seconds) and isfinite(rate.bytes)}
     return {name: (rate.seconds, rate.bytes) for name, rate in known.items()}
 

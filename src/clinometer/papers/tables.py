@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from math import isfinite
+from itertools import groupby, zip_longest
+from math import isfinite, nan
+from operator import itemgetter
 from string import ascii_lowercase
 from typing import Any, Final
 
@@ -15,6 +16,10 @@ from clinometer.exports.latex import Column
 from clinometer.papers.paper import ComponentTable, CountedTable, PrintedTable
 from clinometer.report import wording
 from clinometer.report.rows import Row, Scores
+from clinometer.stats.agreement import Agreement, kendall_tau_b
+
+FEWEST: Final = 3
+"""Concepts whose order can be compared."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +44,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row: its name, what stands for it in a rehearsal, and a cell a column."""
+    """A row: its name, the name that a rehearsal has for it, and a cell a column."""
 
     name: str
-    stands: str
+    renamed: str
     cells: tuple[Cell, ...]
 
 
@@ -69,36 +74,29 @@ class LaidTable:
     @property
     def heads(self) -> list[list[tuple[str, int]]]:
         """Each line of column names: a name, and over how many columns it stands."""
-        depth = len(self.columns[0])
-        return [
-            [
-                (names[level], len(list(same)))
-                for names, same in groupby(self.columns, key=lambda each: each[: level + 1])
-            ]
-            for level in range(depth)
-        ]
+        groups = [groupby(self.columns, key=itemgetter(slice(depth + 1))) for depth in range(len(self.columns[0]))]
+        return [[(names[-1], len(list(same))) for names, same in group] for group in groups]
 
     def for_latex(self) -> tuple[list[Column], list[str]]:
         """Return the table's columns as an article has them, print and measurement side by side, and its headings."""
         rows = [(block, row) for block, same in self.blocks for row in same]
-        named = [f"{row.name} (here: {row.stands})" if row.stands else row.name for _, row in rows]
+        named = [f"{row.name} (here: {row.renamed})" if row.renamed else row.name for _, row in rows]
         columns = [Column((wording.capitalised(self.part.rows[-1]),), tuple(named))]
         for at, heads in enumerate(self.columns):
             cells, group = [row.cells[at] for _, row in rows], str(at)
-            several = max((len(cell.measured) for cell in cells), default=0)
             in_print = any(cell.printed for cell in cells)
             if in_print:
                 columns.append(Column((*heads, "print"), tuple(cell.printed for cell in cells), group=group))
-            for which in range(several):
-                own = [cell.measured[which] if which < len(cell.measured) else None for cell in cells]
-                values = tuple(each.value if each else "" for each in own)
+            by_model = list(zip_longest(*(cell.measured for cell in cells)))
+            for measured in by_model:
+                values = tuple(each.value if each else "" for each in measured)
                 below = tuple(
                     " ".join(filter(None, (each.interval, cell.notes and f"({cell.notes})"))) if each else ""
-                    for each, cell in zip(own, cells, strict=True)
+                    for each, cell in zip(measured, cells, strict=True)
                 )
-                name = next((each.model for each in own if each and each.model), "here")
-                told = (*heads, name) if in_print or several > 1 else heads
-                columns.append(Column(told, values, below if any(below) else (), group))
+                name = next((each.model for each in measured if each and each.model), "here")
+                names = (*heads, name) if in_print or len(by_model) > 1 else heads
+                columns.append(Column(names, values, below if any(below) else (), group))
         return columns, [block for block, _ in rows]
 
 
@@ -110,51 +108,41 @@ Label = Callable[[str, str], str]
 
 
 def laid_out(
-    part: PrintedTable | CountedTable, by_model: Mapping[str, pd.DataFrame], label: Label, stands: Mapping[str, str]
+    part: PrintedTable | CountedTable, by_model: Mapping[str, pd.DataFrame], label: Label, renamed: Mapping[str, str]
 ) -> LaidTable | None:
     """Format a printed table; None where no run has any of its cells.
 
     Parameters
     ----------
     by_model : the cells of the table by our models, as :func:`~clinometer.exports.paper_tables.paper_table` has them.
-    stands : of a rehearsal, what stands for a name of the paper.
+    renamed : of a rehearsal, its names for the paper's names.
     """
     frames = {model: frame for model, frame in by_model.items() if len(frame)}
     if not frames:
         return None
     cells = pd.concat([frame.assign(ours=model) for model, frame in frames.items()])
     digits = {
-        str(column): max(2, *(len(text.partition(".")[2]) for text in own.printed))
-        for column, own in cells.groupby("column")
+        str(column): max(2, *(len(text.partition(".")[2]) for text in rows.printed))
+        for column, rows in cells.groupby("column")
     }
     notes = dict.fromkeys(note for text in cells.note for note in text.split("; ") if note)
     names = [*ascii_lowercase, *(f"{one}{two}" for one in ascii_lowercase for two in ascii_lowercase)]
     letters = dict(zip(notes, names, strict=False))  # a, b, …, z, aa, …
-    by_place: dict[tuple[tuple[str, ...], tuple[str, ...]], list[dict[str, Any]]] = {}
-    for each in cells.to_dict("records"):
-        record = {str(name): value for name, value in each.items()}
+    by_place: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Mapping[Any, Any]]] = {}
+    for record in cells.to_dict("records"):
         row, column = (tuple(str(record[key]) for key in keys) for keys in (part.rows, part.columns))
         by_place.setdefault((row, column), []).append(record)
     rows, columns = (list(dict.fromkeys(place[at] for place in by_place)) for at in (0, 1))
     columns = _in_order(columns, list(part.labels))
-    made = [(row, [_cell(by_place.get((row, column), []), digits, letters, len(frames)) for column in columns])
-            for row in rows]  # fmt: skip
-
-    def words(keys: Sequence[str], values: Sequence[str]) -> list[str]:
-        return [label(key, value) for key, value in zip(keys, values, strict=True)]
-
-    def row_of(row: tuple[str, ...], own: Sequence[Cell]) -> TableRow:
-        (name,) = words(part.rows[-1:], row[-1:])
-        return TableRow(name, stands.get(row[-1], ""), tuple(own))
-
-    blocks = [
-        (block, tuple(row_of(*each) for each in same))
-        for block, same in groupby(made, key=lambda each: ", ".join(words(part.rows[:-1], each[0][:-1])))
-    ]
+    table = list[tuple[str, TableRow]]()
+    for row in rows:
+        *outer, name = map(label, part.rows, row)
+        in_row = tuple(_cell(by_place.get((row, column), []), digits, letters, len(frames)) for column in columns)
+        table.append((", ".join(outer), TableRow(name, renamed.get(row[-1], ""), in_row)))
     return LaidTable(
         part,
-        tuple(tuple(" | ".join(words(part.columns, column)).split(" | ")) for column in columns),
-        tuple(blocks),
+        tuple(tuple(" | ".join(map(label, part.columns, column)).split(" | ")) for column in columns),
+        tuple((block, tuple(row for _, row in same)) for block, same in groupby(table, key=itemgetter(0))),
         tuple((letter, note) for note, letter in letters.items()),
         tuple(_said(model, frame, several=len(frames) > 1) for model, frame in frames.items()),
         cells.rename(columns={"ours": "our_model"}),
@@ -168,7 +156,7 @@ def _in_order(columns: Sequence[tuple[str, ...]], named: Sequence[str]) -> list[
 
 
 def _cell(
-    records: Sequence[Mapping[str, Any]], digits: Mapping[str, int], letters: Mapping[str, str], models: int
+    records: Sequence[Mapping[Any, Any]], digits: Mapping[str, int], letters: Mapping[str, str], models: int
 ) -> Cell:
     if not records:
         return Cell("")
@@ -190,12 +178,13 @@ def _cell(
 
 
 def _said(model: str, frame: pd.DataFrame, *, several: bool) -> str:
-    frame = frame[frame.printed != ""]
-    held = frame[frame.paper_inside.notna()]
-    inside, rest = int(held.paper_inside.astype(bool).sum()), len(frame) - len(held)
+    """Count the printed numbers that lie in our intervals."""
+    printed = frame[frame.printed != ""]
+    inside = printed.paper_inside.dropna().astype(bool)
+    rest = len(printed) - len(inside)
     whose = f"the intervals of {model}" if several else "our 95\N{NARROW NO-BREAK SPACE}% intervals"
     without = f"; {wording.count(rest, 'number has', 'numbers have')} no interval beside" if rest else ""
-    return f"{inside} of {wording.count(len(held), 'printed number')} lie in {whose}{without}."
+    return f"{inside.sum()} of {wording.count(len(inside), 'printed number')} lie in {whose}{without}."
 
 
 def component_rows(part: ComponentTable, by_model: Mapping[str, Scores]) -> Iterator[tuple[Sequence[str], list[str]]]:
@@ -213,3 +202,37 @@ def _range(rows: Sequence[Row]) -> str:
     above = sum(value > 0 for value in values)
     ends = f"{wording.signed(min(values), digits)} to {wording.signed(max(values), digits)}"
     return f"{ends}; {above} of {wording.count(len(values), 'concept')} above 0"
+
+
+def correlations(part: PrintedTable, by_model: dict[str, pd.DataFrame]) -> list[str]:
+    """Describe the rank agreement of the two columns that a table correlates, one sentence per model.
+
+    Where nobody has rated our pictures, the paper's own fractions stand in for them, which are of other pictures.
+    """
+    if part.correlated is None:
+        return []
+    sentences = []
+    for model, cells in by_model.items():
+        people = cells[cells.column == part.correlated.people].set_index("concept")
+        machine = cells[cells.column == part.correlated.machine].set_index("concept").run
+        rated = people.run.notna().sum() >= FEWEST
+        tau = tau_of(people.run if rated else people.paper, machine)
+        whose = "people’s fractions" if rated else "the paper’s fractions, which are of other pictures,"
+        estimate = wording.with_interval(tau.value, tau.low, tau.high) if isfinite(tau.value) else tau.reason
+        sentences.append(
+            f"{f'{model}: ' if len(by_model) > 1 else ''}Kendall’s τ of {whose} and the machine’s scores of these "
+            f"pictures, over {wording.count(tau.n, 'concept')}: {estimate}. The paper prints {part.correlated.printed}."
+        )
+        if not rated:
+            sentences.append(
+                "Nobody has rated these pictures yet: clinometer reproduce names the task that shows them."
+            )
+    return sentences
+
+
+def tau_of(people: pd.Series, machine: pd.Series) -> Agreement:
+    """Return Kendall's τ-b of two columns over the concepts that have both, with its jackknife interval."""
+    both = pd.DataFrame({"people": people, "machine": machine}).dropna()
+    if len(both) < FEWEST:
+        return Agreement(nan, nan, nan, len(both), reason="fewer than three concepts have both")
+    return kendall_tau_b(both.people.to_numpy(), both.machine.to_numpy())

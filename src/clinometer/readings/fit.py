@@ -1,4 +1,4 @@
-"""Does an encoder fit what it is asked? Its card may say what it was made for: which words, whose images.
+"""Whether an encoder fits what it has to judge. Its card may say what it was made for: which words, whose images.
 
 A card's note ``domain`` is a mapping of
 
@@ -7,7 +7,7 @@ A card's note ``domain`` is a mapping of
 - ``models``: names or weight hashes of the models whose images it knows,
 - ``plain_ground``: how much of the border of such an image is near white, at least.
 
-What is left out is not asked. An encoder without the note, such as a CLIP of photographs, is taken to fit.
+A key that is left out is not checked. An encoder without the note, such as a CLIP of photographs, is taken to fit.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _SHOWN: Final = 3
 
 STRAYS: Final = 0.05
-"""Pictures of something else that are let pass among the others."""
+"""The share of pictures of something else that is tolerated among the others."""
 
 NEAR_WHITE: Final = 215
-"""From which value of every channel on a pixel is near white, of 255."""
+"""The value, of 255, that every channel of a pixel must exceed for it to be near white."""
 
 
 def unknown_words(card: Mapping[str, Any], texts: Iterable[str]) -> list[str]:
@@ -62,10 +62,10 @@ def knows_images(card: Mapping[str, Any], model_card: Mapping[str, Any]) -> bool
 
 
 def require_learned(model_card: Mapping[str, Any], suite: Suite) -> None:
-    """Refuse to ask the reference model for what it has no words for: it would draw something arbitrary.
+    """Refuse a suite whose words the reference model has not learned: it would draw something arbitrary.
 
     A suite is refused if the prompts of its groups have such a word, or all of its concepts. Other models are not
-    asked: their tokenizers know letters, and nobody knows what they have learned.
+    checked: their tokenizers accept any letters, and nobody knows what they have learned.
 
     Raises
     ------
@@ -88,9 +88,10 @@ def require_learned(model_card: Mapping[str, Any], suite: Suite) -> None:
 
 
 def unfit(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite) -> dict[str, str]:
-    """Why an encoder cannot judge a target (by name), or anything (under ``""``); empty where it fits.
+    """Explain why an encoder cannot judge a target (by name), or anything (under ``""``); empty where it fits.
 
-    Anything: images of a model that it does not know, or words or prompts of a group. A target: its own text.
+    It can judge nothing where it does not know the model's images, or a group's words or prompts; and no target whose
+    own text it does not know.
     """
     name = card["name"]
     about = (card.get("notes") or {}).get(DOMAIN, {}).get("about", "what its card names")
@@ -118,8 +119,8 @@ def misfits(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite
 def withhold_unfit(scores: pd.DataFrame, *runs: Run, encoders: Collection[str] | None = None) -> pd.DataFrame:
     """Withhold the verdicts of encoders that do not fit a run, whatever the study: ``not measured``, with the reason.
 
-    Numbers stay. The average over encoders holds each of them (``encoders``, or all of a run), so it is withheld with
-    any; so is what is said of two runs over all units, which rests on the average and names no encoder.
+    Numbers stay. The average over encoders (``encoders``, or all of a run) is withheld with any of them; so are the
+    verdicts on two runs over all units, which rest on the average and name no encoder.
     """
     rows = scores.copy()
     for which, run in zip(("first", "second") if len(runs) > 1 else ("",), runs, strict=True):
@@ -128,33 +129,31 @@ def withhold_unfit(scores: pd.DataFrame, *runs: Run, encoders: Collection[str] |
                 continue
             views = [name, MEAN, *([""] if which else [])]
             for target, reason in unfit(card, run.model_card, run.suite).items():
-                own = rows.encoder.isin(views) & ~rows.verdict.isin(["", Verdict.NOT_MEASURED])
-                own &= (rows.concept == target) if target else True
-                rows.loc[own, ["verdict", "side", "reason_code", "n_decide"]] = (
-                    Verdict.NOT_MEASURED, "", ReasonCode.DOMAIN, 0
-                )  # fmt: skip
-                rows.loc[own, "reason"] = f"in the {which} run, {reason}" if which else reason
+                judged = rows.encoder.isin(views) & ~rows.verdict.isin(["", Verdict.NOT_MEASURED])
+                judged &= (rows.concept == target) if target else True
+                withheld = (Verdict.NOT_MEASURED, "", ReasonCode.DOMAIN, 0)
+                rows.loc[judged, ["verdict", "side", "reason_code", "n_decide"]] = withheld
+                rows.loc[judged, "reason"] = f"in the {which} run, {reason}" if which else reason
     return rows
 
 
 def unfit_stimuli(card: Mapping[str, Any], texts: Iterable[str], *, pictures: bool) -> str:
-    """Why an encoder cannot judge words, or pictures of unknown origin; empty where it fits."""
+    """Explain why an encoder cannot judge words, or pictures of unknown origin; empty where it fits."""
     domain = (card.get("notes") or {}).get(DOMAIN, {})
     words = unknown_words(card, texts)
     if not words and not (pictures and "models" in domain):
         return ""
-    found = f"; it has not learned {first_and_more([repr(word) for word in words], _SHOWN)}" if words else ""
+    unlearned = f"; it has not learned {first_and_more([repr(word) for word in words], _SHOWN)}" if words else ""
     about = domain.get("about", "what its card names")
-    return f"encoder {card['name']} does not fit: it knows nothing but {about}{found}"
+    return f"encoder {card['name']} does not fit: it knows nothing but {about}{unlearned}"
 
 
 def unfit_pictures(card: Mapping[str, Any], pictures: Iterable[Image]) -> str:
-    """Why what a card was made for is not what pictures of unknown origin show; empty where they may be of it.
+    """Explain why a reader was not made for pictures of unknown origin; empty where it may have been.
 
     A picture shows something else where less of its border is near white than the card's ``plain_ground``: of 792
-    images of the reference model 1 did, of 500 images in the manner of photographs all but 6. Pictures as a whole do
-    where more than one in twenty does, beyond chance (exact, p < .01 one-sided), or all of them: fewer strays do not
-    refuse the others.
+    images of the reference model 1 did, of 500 images in the manner of photographs all but 6. Pictures as a whole are
+    refused where all of them do, or more than one in twenty does, beyond chance (exact, p < .01 one-sided).
     """
     domain = (card.get("notes") or {}).get(DOMAIN, {})
     least = domain.get("plain_ground")

@@ -1,4 +1,4 @@
-"""A folder of pictures read by a reader: held against what is known of some, or, in free words, against concepts."""
+"""A folder of pictures, read: what is known of some shows the reader's errors; free words are tested by concept."""
 
 from __future__ import annotations
 
@@ -47,20 +47,21 @@ from clinometer.suites.question import QuestionSpec
 SCHEMA: Final = pa.schema({"file": pa.string(), "sha256": pa.string()} | {
     name: kind for name, kind in ANSWERED.items() if name != "question"
 })  # fmt: skip
+VECTORS_SCHEMA: Final = pa.schema({"sha256": pa.string(), "vector": pa.list_(pa.float32())})
 
 
 @dataclass(frozen=True)
 class FolderReadings:
-    """What a reader said of a folder's pictures.
+    """What a reader answered about a folder's pictures.
 
     Attributes
     ----------
-    card, question : of what read, and what it was asked.
+    card, question : the reader's card, and what it was asked.
     table : a row a picture: file (relative to the folder), sha256, answer, probabilities, words, reason, and its group
         where that is known (``truth``). ``answer`` is a group, or none, several or unclear; None has a reason.
     confusion : of the pictures whose group is known; None where no truth was given. Rows are groups in the question's
         order; "cannot tell" counts whatever is no group.
-    answers : (K + 1,) counts over the pictures whose group is not known.
+    answers : (K + 1,) counts over the pictures whose group is not known; the last one of unread pictures.
     read : of each group, its share among those of them that are read, as read, with bounds over the unread.
     shares : of the groups among those, corrected for the reader's errors; None without truth, or where all are known.
     quoted : which of the shares may be quoted, whether the errors carry over, and how many pictures to label if not.
@@ -130,10 +131,9 @@ def read_folder(
     names = [path.relative_to(place).as_posix() for path in image_files([place])]
     if question.is_open:
         truths = _read_concepts(place, names, truth)
+        require_counterfactuals(spec, truths.values())
     else:
         truths, kinds = ({}, {}) if truth is None else read_groups(place, truth, question)
-    if question.is_open:
-        require_counterfactuals(spec, truths.values())
     if truth is None:  # else the labelled pictures show how well it reads
         decoded = (decode_image(at_hand(place / name)).image for name in names)
         if unfit := unfit_pictures(asdict(reader.card), (image for image in decoded if image is not None)):
@@ -145,13 +145,12 @@ def read_folder(
     table = pd.DataFrame([{**rows[hashes[name]], "file": name, column: truths.get(name)} for name in names])
     if question.is_open:
         opened, clusters = distribute(table, spec, clusters_of(table["answer"], encoder, threshold))
-        return FolderReadings(
-            reader.card, question, table.assign(cluster=clusters), None, np.zeros(1, int), None, opened
-        )  # fmt: skip
+        table = table.assign(cluster=clusters)
+        return FolderReadings(reader.card, question, table, None, np.zeros(1, int), None, opened)
     table = table.assign(**{name: table["file"].map(kinds.get(name, {})) for name in KINDS})
     compares = truth is not None and not same_pictures
-    looks = (encoder or getattr(reader, "encoder", None)) if compares else None
-    vectors = looks and _embed(directory, looks, {place / name: hashes[name] for name in names}, progress)
+    comparing = (encoder or getattr(reader, "encoder", None)) if compares else None
+    vectors = comparing and _embed(directory, comparing, {place / name: hashes[name] for name in names}, progress)
     return _judge(reader.card, question, table, vectors, has_truth=truth is not None, same_pictures=same_pictures)
 
 
@@ -171,7 +170,13 @@ def _read_missing(
     where = f"{reader.card.fingerprint}-{question.fingerprint}"
     kept = _read_kept(directory, where)
     waiting = [name for name, key in hashes.items() if key not in kept]
-    _require_budget(reader, len(waiting), budget)
+    price = float(getattr(reader, "price_per_image", 0.0))
+    if budget is not None and price * len(waiting) > budget:
+        raise InvalidInputError.over_budget(
+            f"{len(waiting):,} answers at {price:g} each cost {price * len(waiting):,.2f}, which is more than "
+            f"{budget:,.2f}; raise it, or give fewer pictures",
+            field="budget",
+        )
     if offers(reader, RemembersAnswers):
         reader.has_answered |= any(not failed(row) for row in kept.values())
     metadata = {"card": json.dumps(asdict(reader.card)), "question": json.dumps(asdict(question))}
@@ -196,11 +201,8 @@ def _read_missing(
     return kept
 
 
-VECTORS_SCHEMA: Final = pa.schema({"sha256": pa.string(), "vector": pa.list_(pa.float32())})
-
-
 def _require_use(encoder: Encoder | None, question: Question, truth: str | os.PathLike[str] | None) -> None:
-    """Refuse an encoder that has nothing to do: of a closed question it compares known pictures with the others."""
+    """Refuse an encoder of no use: with a closed question it compares known pictures with the others."""
     if encoder is None or question.is_open or (truth is not None and offers(encoder, SeesImages)):
         return
     wanted = "truth, which says what some pictures show" if truth is None else "one that embeds images"
@@ -225,10 +227,10 @@ def _embed(directory: Directory, encoder: Encoder, files: Mapping[Path, str], pr
         there = {key: image for key, image in images.items() if image is not None}
         embedded = encoder.encode_images(list(there.values())) if there else np.zeros((0, 1))
         vectors = dict(zip(there, checked_vectors(embedded, encoder.card, list(there)), strict=True))
-        own = {key: None if key not in vectors or np.isnan(vectors[key]).all() else vectors[key] for key in images}
-        rows = {"sha256": list(own), "vector": list(own.values())}
+        part = {key: None if key not in vectors or np.isnan(vectors[key]).all() else vectors[key] for key in images}
+        rows = {"sha256": list(part), "vector": list(part.values())}
         directory.write_table(part_name(where, number), pa.table(rows, VECTORS_SCHEMA))
-        kept |= own
+        kept |= part
         progress.advance(len(some))
     progress.finish()
     lacking = np.full(max((len(x) for x in kept.values() if x is not None), default=1), np.nan)
@@ -259,13 +261,13 @@ def _read_concepts(folder: Path, names: Sequence[str], path: str | os.PathLike[s
         if row.concept is None:
             raise InvalidInputError.missing(
                 f"{manifest.path.name}, line {row.line}, concept: nothing found, expected what the picture was drawn "
-                "for, as an open question is held against it"
+                "for, as answers to an open question are tested by concept"
             )
     return {row.file: str(row.concept) for row in manifest}
 
 
 def _read_kept(directory: Directory, where: str) -> dict[str, Mapping[str, object]]:
-    """Return the rows that are there already, by the picture's hash; what failed is asked again, but not for ever."""
+    """Return the rows that are there already, by the picture's hash; failed ones are left out, to be tried again."""
     kept: dict[str, Mapping[str, object]] = {}
     tries = Counter[str]()
     for name in directory.names(where, ".parquet"):
@@ -273,16 +275,6 @@ def _read_kept(directory: Directory, where: str) -> dict[str, Mapping[str, objec
         tries.update({row["sha256"] for row in rows if failed(row)})
         kept |= {row["sha256"]: row for row in rows if not failed(row) or tries[row["sha256"]] >= MOST_TRIES}
     return kept
-
-
-def _require_budget(reader: Reader, missing: int, budget: float | None) -> None:
-    price = float(getattr(reader, "price_per_image", 0.0))
-    if budget is not None and price * missing > budget:
-        raise InvalidInputError.over_budget(
-            f"{missing:,} answers at {price:g} each cost {price * missing:,.2f}, which is more than "
-            f"{budget:,.2f}; raise it, or give fewer pictures",
-            field="budget",
-        )
 
 
 def _read(
@@ -294,9 +286,9 @@ def _read(
     answers: Iterator[Reading | None]
     try:
         with naming_errors("reader", reader.card.name):
-            given = reader.read(images, question)
-        require_readings(given, len(images), question, reader.card.name)
-        answers = iter(given)
+            returned = reader.read(images, question)
+        require_readings(returned, len(images), question, reader.card.name)
+        answers = iter(returned)
     except ReadingStopped as interrupt:
         answers, stopped = iter(interrupt.readings), interrupt
     readings = [
@@ -336,9 +328,9 @@ def read_known(
     budget: float | None = None,
     encoder: Encoder | None = None,
 ) -> None:
-    """Read the labelled pictures beside ``truth`` with a run's readers, and store in the run how each errs.
+    """Read the labelled pictures in the folder of ``truth`` with a run's readers; store their errors in the run.
 
-    ``encoder`` : one of the run's, by which the labelled pictures are held against the run's own.
+    ``encoder`` : one of the run's, by which the labelled pictures are compared with the run's own.
 
     Raises
     ------
@@ -355,10 +347,10 @@ def read_known(
     folder = Path(truth).parent
     out = Path("readings") / folder.resolve().name
     for reader in readers:
-        found = read_folder(folder, reader, spec, progress, truth=truth, out=out, budget=budget, encoder=encoder)
-        vectors = [None] * len(found.table) if encoder is None or found.vectors is None else list(found.vectors)
+        read = read_folder(folder, reader, spec, progress, truth=truth, out=out, budget=budget, encoder=encoder)
+        vectors = [None] * len(read.table) if encoder is None or read.vectors is None else list(read.vectors)
         by = None if encoder is None else encoder.card.fingerprint
-        table = found.table.assign(question=spec.name, encoder=by, vector=pd.Series(vectors, found.table.index))
+        table = read.table.assign(question=spec.name, encoder=by, vector=pd.Series(vectors, read.table.index))
         labelled = table[table.truth.notna()][KNOWN_SCHEMA.names].astype(object)
         rows = labelled.where(labelled.notna(), None).to_dict("records")  # a column that lacks some may hold NaN
         run.answers.write_beside(KNOWN, reader.card, spec.name, rows)

@@ -1,4 +1,4 @@
-"""Answers to open questions: put together where they mean the same, and held against the concepts."""
+"""Answers to open questions: merged where they mean the same, and tested for how they differ between concepts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def require_counterfactuals(spec: QuestionSpec, concepts: Iterable[str]) -> None
 
 
 def clusters_of(answers: pd.Series, encoder: Encoder | None, threshold: float) -> Clusters:
-    """Merge answers that mean the same, by an encoder's text vectors; None merges none that differ.
+    """Merge answers that mean the same, by an encoder's text vectors; None merges only equal ones.
 
     Raises
     ------
@@ -55,53 +55,53 @@ def clusters_of(answers: pd.Series, encoder: Encoder | None, threshold: float) -
 
 
 def plain_answer(answer: object) -> str:
-    """Normalise an answer; what is no text is an empty one."""
+    """Normalise an answer; whatever is not text becomes an empty one."""
     return normalise_answer(answer) if isinstance(answer, str) else ""
 
 
 def distribute(
     table: pd.DataFrame, spec: QuestionSpec, clusters: Clusters | None = None
 ) -> tuple[OpenAnswers, pd.Series]:
-    """Test the answers to an open question against the concepts; also name each row's cluster.
+    """Test whether the answers to an open question depend on the concept; also return each row's cluster.
 
     Parameters
     ----------
     table : a row a picture: ``concept`` (None belongs to none), ``sha256``, and ``answer``.
-    clusters : what is put together; an answer that is in none stands by itself.
+    clusters : answers that are merged; one that is in none is its own cluster.
     """
-    put = clusters or clusters_of(table["answer"], None, 1.0)
+    clusters = clusters or clusters_of(table["answer"], None, 1.0)
     plain = table["answer"].map(plain_answer)
     of_concept = table["concept"].notna()
     repeats = table.duplicated(["concept", "sha256"])
     counted = plain[of_concept & ~repeats & (plain != "")]
-    own_clusters = {answer: put.of.get(answer, answer) for answer in sorted(set(filter(None, plain)))}
-    cluster = plain.map(own_clusters)
-    names, said = table["concept"][counted.index].astype(str), cluster[counted.index]
-    found = open_distribution(list(names), list(said))
+    cluster_of = {answer: clusters.of.get(answer, answer) for answer in sorted(set(filter(None, plain)))}
+    cluster = plain.map(cluster_of)
+    names, answers = table["concept"][counted.index].astype(str), cluster[counted.index]
+    distribution = open_distribution(list(names), list(answers))
     once = table[of_concept & ~repeats]
     without = once["concept"][plain[once.index] == ""].value_counts()
     associations = {}
     for initial, others in spec.counterfactuals.items():
         for other in others:
             sets = [
-                (said[names == name].to_numpy()[:, None] == np.array(found.answers)[None, :]).astype(float)
+                (answers[names == name].to_numpy()[:, None] == np.array(distribution.answers)[None, :]).astype(float)
                 for name in (initial, other)
             ]
             associations[initial, other] = concept_association(*sets)
     q = benjamini_hochberg(np.array([each.p for each in associations.values()]))
     associations = {
-        pair: replace(each, q=float(own)) for (pair, each), own in zip(associations.items(), q, strict=True)
+        pair: replace(each, q=float(adjusted)) for (pair, each), adjusted in zip(associations.items(), q, strict=True)
     }
-    unread = tuple(int(without.get(name, 0)) for name in found.concepts)
-    return OpenAnswers(found, own_clusters, put.by, unread, associations), cluster
+    unread = tuple(int(without.get(name, 0)) for name in distribution.concepts)
+    return OpenAnswers(distribution, cluster_of, clusters.by, unread, associations), cluster
 
 
 def opened_rows(run: Run, reader: str, table: pd.DataFrame) -> Iterator[Score]:
-    """Make the rows of a reader's open questions, whose answers are put together as the run keeps it."""
-    kept = run.answers.clusters(run.readers.cards[reader])
+    """Make the rows of a reader's open questions, with answers merged as the run records."""
+    clusters = run.answers.clusters(run.readers.cards[reader])
     targets = table[table.role == "target"]
     categories = dict(zip(targets["concept"].astype(str), targets["category"].fillna("").astype(str), strict=True))
     for question, spec in run.readers.questions(reader).items():
         if spec.kind == "open":
-            own = targets[targets.question == question].reset_index(drop=True)
-            yield from open_rows(distribute(own, spec, kept.get(question))[0], reader, question, categories)
+            rows = targets[targets.question == question].reset_index(drop=True)
+            yield from open_rows(distribute(rows, spec, clusters.get(question))[0], reader, question, categories)

@@ -1,7 +1,7 @@
 """Questions about a suite's pictures, proposed by a language model behind an endpoint, in a file for a person to edit.
 
-OpenBias and TIBET let a language model say in which respects a prompt's pictures may lean. What it says is taken by a
-strict form, what does not fit is counted, and the file that comes of it is an ordinary one of questions.
+In OpenBias and TIBET, too, a language model proposes in which respects a prompt's pictures may lean. Its answers must
+have a strict form, those that do not are listed, and the result is an ordinary file of questions.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class WrittenQuestions:
 
     Attributes
     ----------
-    card : of who wrote.
+    card : the language model's.
     questions : each once, in the wording in which it came first; open where it has no answers.
     proposed_for : concepts for which it was proposed, by the question's name.
     counterfactuals : prompts by question and concept.
-    unread : why a concept's proposals, or one of them, could not be taken.
+    unread : why a concept's proposals, or one of them, could not be read.
     """
 
     card: Card
@@ -88,7 +88,7 @@ def propose_questions(
     InvalidInputError
         The suite has no concepts, or the proposals would cost more than the budget.
     ModelError
-        The endpoint takes no request, or nothing that it said could be taken.
+        The endpoint refuses every request, or none of its answers could be read.
     """
     prompts = _prompts_of(suite, concepts)
     cost = writer.price_per_image * len(prompts)
@@ -98,40 +98,38 @@ def propose_questions(
             f"{budget:,.2f}; raise it, or name fewer concepts",
             field="budget",
         )
-    said = writer.write(
-        [PROMPT.format(prompt=prompt, most=most) for prompt in prompts.values()], "proposals", PROPERTIES
-    )
-    found: dict[str, QuestionSpec] = {}
+    messages = [PROMPT.format(prompt=prompt, most=most) for prompt in prompts.values()]
+    replies = writer.write(messages, "proposals", PROPERTIES)
+    questions: dict[str, QuestionSpec] = {}
     proposed: dict[str, list[str]] = {}
     counterfactuals: dict[str, dict[str, tuple[str, ...]]] = {}
     unread: dict[str, str] = {}
-    for concept, reading in zip(prompts, said, strict=True):
+    for concept, reply in zip(prompts, replies, strict=True):
+        if reply.reason:
+            unread[concept] = reply.reason
+            continue
         try:
-            proposals = (
-                Proposals.model_validate_json(reading.answer or "") if not reading.reason else Proposals(questions=())
-            )
+            proposals = Proposals.model_validate_json(reply.answer or "")
         except ValidationError as error:
             unread[concept] = _in_short(error, "proposals")
             continue
-        if reading.reason:
-            unread[concept] = reading.reason
         for each in proposals.questions[:most]:
             name = each.name.casefold()
             try:
-                found.setdefault(name, _question_of(name, each))
+                questions.setdefault(name, _question_of(name, each))
             except ValidationError as error:
                 unread[f"{concept}, {name}"] = _in_short(error, name)
                 continue
             proposed.setdefault(name, []).append(concept)
             if each.counterfactuals:
                 counterfactuals.setdefault(name, {})[concept] = each.counterfactuals
-    if not found:
+    if not questions:
         raise ModelError.failed(
-            f"{writer.card.name}: none of {len(said)} answers could be read as questions, the first because: "
+            f"{writer.card.name}: none of {len(replies)} answers could be read as questions, the first because: "
             f"{next(iter(unread.values()), 'it proposed none')}"
         )
-    of = {name: tuple(dict.fromkeys(own)) for name, own in proposed.items()}
-    return WrittenQuestions(writer.card, tuple(found.values()), of, counterfactuals, unread)
+    proposed_for = {name: tuple(dict.fromkeys(concepts)) for name, concepts in proposed.items()}
+    return WrittenQuestions(writer.card, tuple(questions.values()), proposed_for, counterfactuals, unread)
 
 
 def _prompts_of(suite: Suite, concepts: Sequence[str]) -> dict[str, str]:
@@ -158,7 +156,7 @@ def _in_short(error: ValidationError, source: str) -> str:
 
 
 def _question_of(name: str, each: Proposed) -> QuestionSpec:
-    """Return one question of a file; answers that are always offered are left out, and one alone is none."""
+    """Return a proposal as a question; answers that are always offered are left out, and it is open if one is left."""
     offered = {text.casefold() for text in (*OTHERWISE, *OTHERWISE.values(), "unknown", "other")}
     answers = dict.fromkeys(answer.casefold() for answer in each.answers if answer.casefold() not in offered)
     if len(answers) < 2:
@@ -169,7 +167,7 @@ def _question_of(name: str, each: Proposed) -> QuestionSpec:
 
 
 def write_questions(written: WrittenQuestions, suite: Suite, path: Path) -> None:
-    """Write a file of questions: ``readings``, and under ``written`` where they come from, which nothing else reads.
+    """Write a file of questions: ``readings``, and for the record, under ``written``, where they come from.
 
     Raises
     ------
@@ -180,19 +178,14 @@ def write_questions(written: WrittenQuestions, suite: Suite, path: Path) -> None
         "suite": suite.name,
         "by": {"name": written.card.name, **written.card.settings, "fingerprint": written.card.fingerprint},
         "prompt_sha256": hashlib.sha256(PROMPT.encode()).hexdigest(),
-        "proposed_for": {name: list(own) for name, own in written.proposed_for.items()},
-        "counterfactual_prompts": {
-            name: {concept: list(prompts) for concept, prompts in own.items()}
-            for name, own in written.counterfactuals.items()
-        },
-        "not_taken": dict(written.unread),
+        "proposed_for": written.proposed_for,
+        "counterfactual_prompts": written.counterfactuals,
+        "not_taken": written.unread,
     }
     readings = [spec.model_dump(mode="json", exclude_defaults=True) for spec in written.questions]
+    plain = json.loads(json.dumps({"readings": readings, "written": origin}))  # lists in place of tuples
     text = "# Read and edit before use: nobody has.\n" + yaml.safe_dump(
-        json.loads(json.dumps({"readings": readings, "written": origin})),
-        sort_keys=False,
-        allow_unicode=True,
-        width=110,
+        plain, sort_keys=False, allow_unicode=True, width=110
     )
     try:
         with path.open("x", encoding="utf-8") as stream:
@@ -206,7 +199,7 @@ def write_questions(written: WrittenQuestions, suite: Suite, path: Path) -> None
 
 
 def require_writer(loaded: Any) -> ChatReader:
-    """Refuse what does not write: a classifier, or a model on this machine."""
+    """Refuse a model that writes no text: a classifier, or a model on this machine."""
     if not isinstance(loaded, ChatReader):
         raise ModelError.unsupported(
             "it writes no questions; give an endpoint, such as openai:gpt-4o-mini", field="writer"

@@ -32,7 +32,7 @@ def rows_of_readers(run: Run) -> tuple[pd.DataFrame, list[Score]]:
     Raises
     ------
     RunNotFoundError
-        The reader whose verdicts are to stand has not read it.
+        The reader whose verdicts count has not read it.
     """
     readers = run.readers.cards
     decider = str(run.record.get("options", {}).get("verdict_reader") or "")
@@ -46,10 +46,8 @@ def rows_of_readers(run: Run) -> tuple[pd.DataFrame, list[Score]]:
     together = [row for read in read_images(run, tables) for make in (agreement_rows, rated_rows) for row in make(read)]
     rated = {(row.encoder, row.setting, row.concept) for row in together if row.component == "ratings_to_decide"}
     shares = shares_of_readers(answered, [*judged, *together])
-    drifts = [
-        drift_row(reader, *found) for reader in readers
-        if len((found := run.answers.differing(readers[reader]))[0])
-    ]  # fmt: skip
+    differing = {reader: run.answers.differing(card) for reader, card in readers.items()}
+    drifts = [drift_row(reader, *answers) for reader, answers in differing.items() if len(answers[0])]
     changed = {row.encoder for row in drifts if row.flag}
     table = scores_table(with_changed([
         *judged,

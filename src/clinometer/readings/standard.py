@@ -1,4 +1,4 @@
-"""A declared standard beside what a run shows: the file it is read from, and the rows that hold shares against it.
+"""A declared standard: the file it is read from, and the rows that compare a run's shares with it.
 
 ::
 
@@ -6,7 +6,7 @@
 
 ``share`` is a fraction, or ``no match`` where the standard says nothing of the concept; ``n`` the people it was counted
 from or ``se`` its standard error, and it is taken as exact without either; ``code`` is what the concept was mapped to,
-such as a class of occupations. Source, year and place may stand in the first row alone.
+such as a class of occupations. Source, year and place may be in the first row alone.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def shares_of_readers(answered: Sequence[AnsweredQuestion], rows: Sequence[Score
     """Return the corrected shares of each reader and question; where people rated, of people and the reader."""
     sources = []
     for each in answered:
-        own = [row for row in rows if (row.encoder, row.setting) == (each.reader, each.question)]
-        if rated := [row for row in own if row.component == "rated_share"]:  # people's answers need no correction
+        about = [row for row in rows if (row.encoder, row.setting) == (each.reader, each.question)]
+        if rated := [row for row in about if row.component == "rated_share"]:  # people's answers need no correction
             sources.append(SourceShares(rated, each.groups, overall=shares_of_all(each, rated, rated=True)))
-        elif corrected := [row for row in own if row.component == "corrected_share"]:
+        elif corrected := [row for row in about if row.component == "corrected_share"]:
             counts = {(concept.concept, each.question): concept.counts[:-1] for concept in each.concepts}
             overall = shares_of_all(each, corrected)
             sources.append(SourceShares(corrected, each.groups, counts, errors_elsewhere(each), overall))
@@ -69,18 +69,18 @@ def shares_of_readers(answered: Sequence[AnsweredQuestion], rows: Sequence[Score
 
 
 def read_reference(file: str | os.PathLike[str]) -> Reference:
-    """Read and check a declared standard: a CSV file, or a YAML file of what stands under a suite's ``reference``.
+    """Read and check a declared standard: a CSV file, or a YAML file with the keys of a suite's ``reference``.
 
     Raises
     ------
     SuiteError
-        It is no such table: the message names the file, the line and the field.
+        It is no such file: the message names the file, the line and the field.
     """
     path = Path(file)
     if not path.is_file():
-        found = "a folder" if path.is_dir() else "no such file"
+        problem = "a folder" if path.is_dir() else "no such file"
         raise SuiteError.unreadable(
-            f"{path}: {found}; give a CSV file with the columns concept, group, share and source"
+            f"{path}: {problem}; give a CSV file with the columns concept, group, share and source"
         )
     if path.suffix in (".yaml", ".yml"):
         return _checked(read_request(path, "reference", SuiteError), str(path))
@@ -101,7 +101,7 @@ class _Table:
     about: dict[str, list[str]] = field(default_factory=lambda: {"source": [], "year": [], "place": []})
 
     def add(self, at: str, record: Mapping[str, Any]) -> None:
-        """Check a row, which stands ``at`` a line, and keep it."""
+        """Check a row and add it; ``at`` names the file and the line."""
         values = {name: composed(str(record.get(name) or "").strip()) for name in COLUMNS}
         values = {name: "" if value in MISSING else value for name, value in values.items()}
         concept, group = values["concept"], values["group"]
@@ -112,20 +112,20 @@ class _Table:
             raise SuiteError.missing(f"{at}, concept: it is empty; name it")
         if values["code"]:
             self.codes[concept] = values["code"]
-        own = self.shares.setdefault(concept, {})
+        shares = self.shares.setdefault(concept, {})
         if values["share"].casefold() in ("", NO_MATCH):
             return
         if not group:
             raise SuiteError.missing(f"{at}, group: it is empty; name the group that has this share")
-        if group in own:
+        if group in shares:
             raise SuiteError.duplicate(f"{at}: {concept}, {group} has a share above already; remove one")
-        own[group] = share = _number(values["share"], f"{at}, share", most=1.0)
+        shares[group] = share = _number(values["share"], f"{at}, share", most=1.0)
         counted = _people(values, share, at)
-        if counted is not None:  # of a concept's groups the least
+        if counted is not None:  # the least of the concept's groups
             self.people[concept] = min(self.people.get(concept, inf), counted)
 
     def reference(self) -> Reference:
-        """Check the whole."""
+        """Return the standard, checked as a whole."""
         if not self.shares:
             raise SuiteError.too_few(f"{self.name}: it has no row; expected one for every concept and group")
         if not self.about["source"]:
@@ -171,7 +171,7 @@ def _number(text: str, place: str, *, most: float = inf) -> float:
 
 
 def _people(values: Mapping[str, str], share: float, at: str) -> float | None:
-    """Count the people a share is of, or is worth by its standard error; None where it is exact."""
+    """Return how many people a share is of, or how many its standard error is worth; None where it is exact."""
     if values["n"] and values["se"]:
         raise SuiteError.conflict(f"{at}: n and se are both given; keep one")
     if values["n"]:
