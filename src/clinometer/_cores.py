@@ -47,14 +47,14 @@ class _OneThread:
                 self._undo.pop()()
 
 
-def _reset_threads(said: str | None) -> None:
+def _reset_threads(before: str | None) -> None:
     """Restore the environment's number of threads, and that of a torch imported since then."""
-    if said is None:
+    if before is None:
         os.environ.pop("OMP_NUM_THREADS", None)
     else:
-        os.environ["OMP_NUM_THREADS"] = said
+        os.environ["OMP_NUM_THREADS"] = before
     if torch := sys.modules.get("torch"):
-        torch.set_num_threads(int(said) if said and said.isdigit() else available_cores())
+        torch.set_num_threads(int(before) if before and before.isdigit() else available_cores())
 
 
 _ONE_THREAD: Final = _OneThread()
@@ -67,7 +67,7 @@ def available_cores() -> int:
 
 
 def mapped_by_threads(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
-    """Yield what a function makes of each item, in their order; no more than twice as many as threads are ahead."""
+    """Yield a function's result for each item, in their order; at most twice as many as threads are ahead."""
     if threads < 2:
         yield from map(function, items)
         return
@@ -89,9 +89,9 @@ def mapped_by_threads(function: Callable[[Item], Result], items: Iterable[Item],
 def one_thread() -> Iterator[None]:
     """Limit matrix products and torch to one thread each, so that no number depends on how many cores there are.
 
-    Scores are computed so, and texts embedded. Both are many small products, of which OpenBLAS's helper threads, which
-    spin in between, cost more time than they save. The limit is one of the whole process, so where several threads ask
-    for it at once, the last to leave puts back what there was. See decisions 38 and 71.
+    It is used to compute scores and to embed texts. Both are many small products, for which OpenBLAS's helper threads,
+    which spin in between, cost more time than they save. The limit is one of the whole process, so where several
+    threads set it at once, the last to leave restores the former one. See decisions 38 and 71.
     """
     _ONE_THREAD.enter()
     try:
@@ -101,7 +101,7 @@ def one_thread() -> Iterator[None]:
 
 
 def use_threads(count: int) -> None:
-    """Limit torch to so many threads whenever it is imported, which this process may never do."""
+    """Limit torch to so many threads, now or when it is imported, which may never happen."""
     os.environ["OMP_NUM_THREADS"] = str(count)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(count)
@@ -112,7 +112,7 @@ WORKERS = max(1, min(16, available_cores() - 1))
 
 
 class WeightGate:
-    """Lets tasks in by their weight: together they weigh at most so much, or there is one alone."""
+    """Limits the total weight of the tasks at work; a heavier one works alone."""
 
     def __init__(self, most: int) -> None:
         self._most, self._weight = most, 0
@@ -150,7 +150,7 @@ def unbroken() -> Iterator[None]:
 def one_behind() -> Iterator[Callable[..., None]]:
     """Start a thread that runs one task at a time while its caller goes on.
 
-    The caller waits for the thing before, and meets its error: a full disk ends the run with every earlier part whole.
+    The caller waits for the task before, and gets its error: a full disk ends the run with every earlier part whole.
     """
     pending: list[Future[Any]] = []
     with ThreadPoolExecutor(max_workers=1) as thread:

@@ -1,8 +1,8 @@
-"""The one writer of CSV: a table that a spreadsheet opens holds no formula that somebody else put into a name.
+"""The one writer of CSV: in a spreadsheet, no name that somebody else chose becomes a formula.
 
-A cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line's end is read as a formula by spreadsheets, whatever
-quotes stand around it. Text that begins so gets an apostrophe in front, which says to a spreadsheet: this is text.
-Numbers stay numbers, negative ones too, and so does text that is a number.
+Spreadsheets read a cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line's end as a formula, quoted or not.
+Such text is written with an apostrophe in front, by which a spreadsheet knows that it is text. Numbers stay numbers,
+negative ones too, and so does text that is a number.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ ROWS_AT_ONCE: Final = 20_000
 def csv_text(table: pd.DataFrame) -> str:
     """Return a table as CSV, without its index."""
     texts, parts = table.select_dtypes(exclude=["number", "bool"]).columns, []
-    for start in range(0, max(len(table), 1), ROWS_AT_ONCE):  # what is being written takes four bytes a character
+    for start in range(0, max(len(table), 1), ROWS_AT_ONCE):  # text in memory takes four bytes a character
         part = table.iloc[start : start + ROWS_AT_ONCE]
         tame = part.assign(**{name: _tamed(part[name]) for name in texts}) if len(texts) else part
         parts.append(str(tame.rename(columns=_tame).to_csv(index=False, header=not start)))
@@ -62,11 +62,11 @@ def csv_text(table: pd.DataFrame) -> str:
 
 
 def _tamed(cells: pd.Series) -> Any:
-    """Return cells that no spreadsheet reads as formulas; of a column of texts each different one is looked at once."""
+    """Return cells that no spreadsheet reads as formulas; equal texts of a column are checked once."""
     import numpy as np
     from pandas.api.types import infer_dtype
 
-    if infer_dtype(cells, skipna=False) != "string":  # what is equal may be another cell: 1 and True
+    if infer_dtype(cells, skipna=False) != "string":  # equal cells may be different: 1 and True
         return cells.map(_tame)
     codes, texts = cells.factorize(use_na_sentinel=False)
     return np.array([_tame(text) for text in texts], object).take(codes)

@@ -1,4 +1,4 @@
-"""How much memory this process has, and giving it back: a container or a scheduler may grant less than the machine."""
+"""How much memory this process has, which a container or a scheduler may limit, and how to return it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 WORTH_GIVING_BACK = 2**26
-"""Bytes: what is less is taken again at once."""
+"""Bytes: less than this is soon allocated again."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory in bytes: all there is, and what can be had without anything being swapped out."""
+    """Memory in bytes: all there is, and what is free without swapping."""
 
     total: int
     available: int
@@ -32,7 +32,7 @@ class _Hierarchy:
     reclaimable: str
 
     def of(self, group: Path) -> Memory | None:
-        """Return what a group may take, and what is left of it; None where it may take anything."""
+        """Return what a group may use, and what is left of it; None where it has no limit."""
         try:
             limit, usage = (int((group / name).read_text()) for name in (self.limit, self.usage))
             lines = (group / "memory.stat").read_text().splitlines()
@@ -53,12 +53,12 @@ def memory(root: Path = Path("/")) -> Memory:
     import psutil
 
     machine = psutil.virtual_memory()
-    found = [Memory(machine.total, machine.available), *_list_grants(root)]
-    return Memory(min(each.total for each in found), min(each.available for each in found))
+    limits = [Memory(machine.total, machine.available), *_list_grants(root)]
+    return Memory(min(each.total for each in limits), min(each.available for each in limits))
 
 
 def _list_grants(root: Path) -> Iterator[Memory]:
-    """Yield what each group grants that this process is in, and those around it."""
+    """Yield the memory of each control group that this process is in, and of those around it."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:  # not Linux
@@ -75,9 +75,9 @@ def _list_grants(root: Path) -> Iterator[Memory]:
 
 
 def give_back_freed_memory() -> None:
-    """Return memory that nobody holds any longer to the device and to the system.
+    """Return memory that is no longer used to the device and to the system.
 
-    Models hold themselves in circles, which only the collector finds; and allocators keep what is freed.
+    Models refer to themselves in circles, which only the collector finds; and allocators keep what is freed.
     """
     gc.collect()
     torch = sys.modules.get("torch")
@@ -95,7 +95,7 @@ def _trim() -> None:
 def give_back(bytes_freed: int) -> None:
     """Return freed memory to the system, where it was much: Arrow and glibc keep it for later.
 
-    What is kept of one large image would stand beside the next one.
+    The memory of one large image would still be taken when the next one is read.
     """
     if bytes_freed < WORTH_GIVING_BACK:
         return

@@ -11,7 +11,6 @@ UNCLEAR: Final = "unclear"
 OTHERWISE: Final = {NONE: "none of these", SEVERAL: "several people", UNCLEAR: "cannot tell"}
 """The options that every closed question has besides its own answers, so that no answer is forced."""
 
-
 MISSING: Final = frozenset({
     "nan", "NaN", "NAN", "-nan", "-NaN", "None", "N/A", "n/a", "NA", "N.A.", "n.a.", "<NA>", "#N/A", "#NA", "null",
     "Null", "NULL", "#NULL!", "#VALUE!", "#REF!", "#DIV/0!", "#NAME?", "#NUM!", "NaT", ".", "-", "--",

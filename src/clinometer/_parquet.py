@@ -1,7 +1,7 @@
-"""What a Parquet table takes once it is read, asked of it beforehand: 458 bytes can unfold to 7.5 GB.
+"""How much memory a Parquet table needs, computed before it is read: 458 bytes can unfold to 7.5 GB.
 
-A footer may lie, and Arrow believes it. So the sizes of pages are taken from their own headers, by which Arrow allots
-memory, and what a dictionary's texts come to is counted before they are written out. See decision 29.
+A footer may be wrong, and Arrow trusts it. So the sizes of pages are read from their own headers, by which Arrow
+allocates memory, and the bytes of a dictionary's texts are counted before they are written out. See decision 29.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MOST_UNFOLDED: Final = (2**28, 64)
 
 _WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 _PLAIN: Final = frozenset({0, 6})
-"""Encodings of texts that take in a page what they take in memory: PLAIN and DELTA_LENGTH_BYTE_ARRAY."""
+"""Encodings of texts that are as large in a page as in memory: PLAIN and DELTA_LENGTH_BYTE_ARRAY."""
 _DICTIONARY: Final = frozenset({2, 8})
 _HEADER: Final = 2**16
 """Bytes of a page's header, at most."""
 
 
 def require_bounded(opened: pq.ParquetFile, file: Any, columns: Collection[str] | None = None) -> None:
-    """Refuse a table that has more rows, or some columns of which unfold to more bytes, than such a file can mean.
+    """Refuse a table with more rows, or with columns that unfold to more bytes, than is plausible for the file's size.
 
     ``file`` : the same file, which can be sought and read; ``columns`` : those that will be read, all by default.
 
@@ -40,16 +40,16 @@ def require_bounded(opened: pq.ParquetFile, file: Any, columns: Collection[str] 
     size, metadata = file.seek(0, 2), opened.metadata
     if metadata.num_rows > max(MOST_ROWS, size):
         raise pa.ArrowInvalid(f"it has {metadata.num_rows:,} rows in {size:,} bytes")
-    asked = None if columns is None else {name.partition(".")[0] for name in columns}
+    wanted = None if columns is None else {name.partition(".")[0] for name in columns}
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     unfolded, doubtful = 0, dict[str, int]()
     for column in (group.column(number) for group in groups for number in range(group.num_columns)):
         path, n = column.path_in_schema, column.num_values
-        if n == 0 or (asked is not None and path.partition(".")[0] not in asked):
-            continue  # Arrow reads as many cells as the footer says, and no page where it says none
+        if n == 0 or (wanted is not None and path.partition(".")[0] not in wanted):
+            continue  # Arrow reads as many cells as the footer says, and no page where it says 0
         pages = list(_page_headers(file, column))
         n_bytes, width = sum(page[2] for page in pages), _WIDTHS.get(column.physical_type, 0)
-        unfolded += max(n_bytes, n * (width or 8))  # of texts there is at least where each begins
+        unfolded += max(n_bytes, n * (width or 8))  # each text needs at least its offset
         _require_fewer(unfolded, size, path)
         encodings = {header[place] for page in pages for key, place in ((5, 2), (8, 4)) if (header := page.get(key))}
         if not width and not encodings <= _PLAIN:

@@ -76,17 +76,14 @@ class Scratch:
             return np.frombuffer(self._file.read(count * kind.itemsize), kind)
 
 
-# --- Vectors that wait outside memory: a temporary file of rows, of which some are read back at a time ---------------
-#
-# A million vectors of 768 numbers are 3 GB. They are read from their Parquet parts once, checksums and all, and each
-# target's rows are read from here when they are needed.
-
-
 _NUMBER: Final = np.dtype(np.float32)
 
 
 class VectorFile:
     """Rows of float32 by key, in the order in which they were added.
+
+    A million vectors of 768 numbers are 3 GB. They are read from their Parquet parts once, checksums and all, and each
+    target's rows are read from here when they are needed.
 
     Parameters
     ----------
@@ -126,10 +123,10 @@ class VectorFile:
 
     def _read(self, spans: Sequence[tuple[int, int]], width: int) -> np.ndarray:
         row = self.width * _NUMBER.itemsize
-        own = [self._scratch.read(start * row, (stop - start) * self.width, _NUMBER) for start, stop in spans]
-        if not own:
+        rows = [self._scratch.read(start * row, (stop - start) * self.width, _NUMBER) for start, stop in spans]
+        if not rows:
             return np.zeros((0, width), _NUMBER)
-        return (np.concatenate(own) if len(own) > 1 else own[0]).reshape(-1, self.width)
+        return (np.concatenate(rows) if len(rows) > 1 else rows[0]).reshape(-1, self.width)
 
 
 def _within(spans: Sequence[tuple[int, int]], first: int, stop: int) -> list[tuple[int, int]]:

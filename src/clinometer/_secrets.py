@@ -1,9 +1,9 @@
-"""Keys and passwords: how they are taken out of whatever is printed or stored.
+"""Keys and passwords: how they are masked in whatever is printed or stored.
 
-A password within an address is known by its place there. A key in the path of a server's address is known by its look,
+A password within an address is recognised by its place there, and a key in the path of a server's address by its look,
 once the address is used (:func:`masked_address`); from then on the process knows the secrets themselves, so that they
-are found without their address too, as in an error of a library. Errors, the streams of the command, the templates of
-pages, cards, records and other people's words are all written by way of :func:`masked`. See decision 54.
+are masked without their address too, as in an error of a library. Errors, the streams of the command, the templates of
+pages, cards, records and other people's words all pass through :func:`masked`. See decision 54.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 HIDDEN: Final = "…"
 LEAST: Final = 6
-"""Characters of a secret that is looked for without its address; a shorter one would be found within words."""
+"""Characters of a secret that is masked without its address; a shorter one would occur within words."""
 
 _USER: Final = re.compile(
     r"(?<=://)(?:"  # user:password@, of which the password may hold slashes; bounded, for a hostile text is long
@@ -66,21 +66,21 @@ def without_home(text: str) -> str:
 
 
 def masked_address(url: str, *, keys_in_path: bool = False) -> str:
-    """Mask an address, and remember what was taken out of it.
+    """Mask an address, and remember what was masked.
 
     ``keys_in_path`` : mask parts of its path that are no words, such as ``openai``, ``v1`` or ``flux-1-dev-fp8`` are.
 
     >>> masked_address("https://gateway.example/sk-0123456789abcdef/openai/v1", keys_in_path=True)
     'https://gateway.example/…/openai/v1'
     """
-    found = _USER.search(url)
-    if found and found[0] != f"{HIDDEN}@":
-        user, _, password = found[0].removesuffix("@").partition(":")
+    login = _USER.search(url)
+    if login and login[0] != f"{HIDDEN}@":
+        user, _, password = login[0].removesuffix("@").partition(":")
         _known[f"{user}:{password}@"] = f"{HIDDEN}@"
         # of a password with slashes, a library may take the beginning for a host
         _remember_unlike_words(f"{user}:{password.partition('/')[0]}", password or user, *password.split("/"))
-        host = re.split("[/?#]", url[found.end() :], maxsplit=1)[0]
-        _authorities[f"{url[: found.start()]}{HIDDEN}@{host}"] = f"{url[: found.end()]}{host}"
+        host = re.split("[/?#]", url[login.end() :], maxsplit=1)[0]
+        _authorities[f"{url[: login.start()]}{HIDDEN}@{host}"] = f"{url[: login.end()]}{host}"
     _remember_unlike_words(*(match[0].removeprefix(match[1]) for match in _QUERY.finditer(url)))
     shown = masked(url)
     if not keys_in_path:
@@ -95,7 +95,7 @@ def masked_address(url: str, *, keys_in_path: bool = False) -> str:
 
 
 def recalled(url: str) -> str:
-    """Return an address that was masked, as this process can use it: with the password that it was given before."""
+    """Return a masked address as this process can use it: with the password of the address before."""
     for shown, whole in _authorities.items():
         if url.startswith(shown) and url[len(shown) :][:1] in ("", "/", "?", "#"):
             return f"{whole}{url.removeprefix(shown)}"
@@ -103,7 +103,7 @@ def recalled(url: str) -> str:
 
 
 def _remember_unlike_words(*secrets: str) -> None:
-    """Remember secrets, but for those that sentences hold by chance."""
+    """Remember secrets, except common words, which sentences may contain by chance."""
     remember(*(secret for secret in secrets if not re.fullmatch(r"[A-Z]?[a-z]{1,11}", secret)))
 
 
@@ -131,7 +131,7 @@ class MaskedStream:
         self._stream = stream
 
     def write(self, text: Any) -> Any:
-        """Write a text; bytes are refused or taken as by the stream itself."""
+        """Write a text; bytes are passed to the stream as they are."""
         return self._stream.write(masked(text) if isinstance(text, str) else text)
 
     def writelines(self, lines: Iterable[str]) -> None:

@@ -358,5 +358,5 @@ def run_directory(error: BaseException) -> str:
 def _collect_notes(error: BaseException, mark: str) -> list[str]:
     """Return the notes of an exception that begin with a mark."""
     notes = getattr(error, "__notes__", [])
-    own = [note.removeprefix(mark) for note in notes if isinstance(note, str) and note.startswith(mark)]
-    return list(dict.fromkeys(own))
+    marked = [note.removeprefix(mark) for note in notes if isinstance(note, str) and note.startswith(mark)]
+    return list(dict.fromkeys(marked))

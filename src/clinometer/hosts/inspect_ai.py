@@ -1,9 +1,9 @@
 """An audit as a task of inspect_ai: a sample is an image, and the metrics are the estimates of the finished run.
 
 ``inspect eval clinometer/audit`` finds the task by the entry point ``clinometer`` of the group ``inspect_ai``. Its
-samples are the plan of the audit. The solver draws each with a generator of clinometer (``-T model=…``) or with the
-model that inspect was given, and keeps it in a folder next to the run directory; once all are there, an ordinary audit
-takes them from that folder in place of a generator. So the numbers in the log are those of the run directory.
+samples are the plan of the audit. The solver draws each with a generator of clinometer (``-T model=…``) or with
+inspect's model, and stores it in a folder next to the run directory; once all are there, an ordinary audit reads them
+from that folder in place of a generator. So the numbers in the log are those of the run directory.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any, Final
 import anyio.to_thread
 import numpy as np
 from inspect_ai import Task, task
-from inspect_ai._util.error import PrerequisiteError  # as packages of tasks take it: no public module has it
+from inspect_ai._util.error import PrerequisiteError  # as other packages of tasks import it: no public module has it
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import ContentImage, ContentText, Model, ModelOutput, get_model
+from inspect_ai.model import ContentImage, ContentText, ModelOutput, get_model
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from rich.markup import escape
@@ -62,15 +62,15 @@ MEDIA: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 
 
 class KeptImages:
-    """The images that samples have drawn so far, in a folder: the audit's generator, and where a repeated task goes on.
+    """The images that samples have drawn so far, in a folder: a generator for the audit, and for a repeated task.
 
-    It hands on what else the ``generator`` that drew them can do; where that is None, it has a ``card`` and images. The
-    folder holds ``ID.json``, what became of a request, and ``ID.image``, the file of its image.
+    Other attributes are those of the ``generator`` that drew them, if there is one. The folder has ``ID.json``, the
+    outcome of a request, and ``ID.image``, the file of its image.
     """
 
     batch_size = 1
     price_per_image = 0.0
-    """They are paid for."""
+    """The images are paid for already."""
 
     def __init__(self, card: Card, folder: Path, generator: Generator | None) -> None:
         self.card, self.folder, self._generator = card, folder, generator
@@ -84,13 +84,13 @@ class KeptImages:
         return getattr(self._generator, name)
 
     def keep(self, result: GenerationResult, file: bytes | None) -> None:
-        """Write an image and then what became of it: a result that can be read is whole."""
+        """Write an image and then its outcome: a result that can be read is whole."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if file is not None:
             (self.folder / f"{result.id}.image").write_bytes(file)
-        told = {name: getattr(result, name) for name in KEPT}
+        outcome = {name: getattr(result, name) for name in KEPT}
         unfinished = self.folder / f"{result.id}.unfinished"
-        unfinished.write_text(json.dumps(told), encoding="utf-8")
+        unfinished.write_text(json.dumps(outcome), encoding="utf-8")
         unfinished.replace(self.folder / f"{result.id}.json")
         self.ids.add(result.id)
 
@@ -99,8 +99,8 @@ class KeptImages:
         for part in filter(run.drawn.has, run.parts):
             for row in run.drawn.rows(part):
                 if row["id"] not in self.ids:
-                    told = {name: row[name] for name in KEPT}
-                    self.keep(GenerationResult(row["id"], image=None, **told), (row["image"] or {}).get("bytes"))
+                    outcome = {name: row[name] for name in KEPT}
+                    self.keep(GenerationResult(row["id"], image=None, **outcome), (row["image"] or {}).get("bytes"))
 
     def forget_failed(self) -> None:
         """Forget the images that failed, so that they are drawn again."""
@@ -115,16 +115,16 @@ class KeptImages:
         return image.read_bytes() if image.exists() else None
 
     def result(self, identifier: str) -> GenerationResult:
-        """Return what became of a request."""
-        told = json.loads((self.folder / f"{identifier}.json").read_text(encoding="utf-8"))
+        """Return the outcome of a request."""
+        outcome = json.loads((self.folder / f"{identifier}.json").read_text(encoding="utf-8"))
         file = self.file(identifier)
         if file is None:
-            return GenerationResult(identifier, image=None, **told)
+            return GenerationResult(identifier, image=None, **outcome)
         decoded, content = decode_file(file)
-        return GenerationResult(identifier, image=decoded.image, content=content, **told)
+        return GenerationResult(identifier, image=decoded.image, content=content, **outcome)
 
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
-        """Yield what became of each request."""
+        """Yield the outcome of each request."""
         yield from (self.result(request.id) for request in requests)
 
 
@@ -153,7 +153,13 @@ class HostedAudit:
             part_size=part_size_of(self.drawn),
         )  # fmt: skip
         self.places = {sample.id: place for place, sample in enumerate(self.plan)}
-        self._go_on()
+        if Directory(self.out).exists(RECORD):
+            run = Run(str(self.out))
+            if {sample.id for sample in run.plan} != self.places.keys():
+                raise InvalidInputError.mismatch(
+                    f"{self.out} holds an audit of another model, suite, seed or size; give another", field="out"
+                )
+            self.drawn.keep_those_of(run)
         if request.retry_failed:
             self.drawn.forget_failed()
         self.encoders: Sequence[Encoder] = ()
@@ -169,24 +175,13 @@ class HostedAudit:
         self.numbers: Mapping[str, float] | None = None
         self._require_budget(request.budget)
 
-    def _go_on(self) -> None:
-        """Read the images of an existing run, which must be of this plan."""
-        if not Directory(self.out).exists(RECORD):
-            return
-        run = Run(str(self.out))
-        if {sample.id for sample in run.plan} != self.places.keys():
-            raise InvalidInputError.mismatch(
-                f"{self.out} holds an audit of another model, suite, seed or size; give another", field="out"
-            )
-        self.drawn.keep_those_of(run)
-
     def _require_budget(self, budget: float | None) -> None:
         price = 0.0 if self.generator is None else price_of(self.generator)
         total = cost(len(self.places.keys() - self.drawn.ids), price)
         if total and (budget is None or total > budget):
-            found = "no budget" if budget is None else f"a budget of {budget:g}"
+            budgeted = "no budget" if budget is None else f"a budget of {budget:g}"
             raise InvalidInputError.over_budget(
-                f"the images cost {total:.2f}, found {found}; give -T budget={total:.2f} or more", field="budget"
+                f"the images cost {total:.2f}, found {budgeted}; give -T budget={total:.2f} or more", field="budget"
             )
 
     @property
@@ -201,7 +196,7 @@ class HostedAudit:
                 await anyio.to_thread.run_sync(self._draw_batch, identifier)
 
     def _draw_batch(self, identifier: str) -> None:
-        """Draw what is missing of the batch that the plan has a sample in, so that batches are those of an audit."""
+        """Draw what is missing of the plan's batch with this sample, so that batches are those of an audit."""
         assert self.generator is not None
         size = self.generator.batch_size
         first = self.places[identifier] // size * size
@@ -266,21 +261,21 @@ class HostedAudit:
     def read(self, identifier: str) -> Score:
         """Score an image by its mean cosine with each group's words: a value a group, in [−1, 1]."""
         result = self.drawn.result(identifier)
-        told = {"status": result.status} | ({"reason": result.reason} if result.reason else {})
+        metadata = {"status": result.status} | ({"reason": result.reason} if result.reason else {})
         if result.image is None or result.status != "ok":
             reason = "refusal" if result.status == "refused" else "no_response"
-            return Score.unscored(reason=reason, explanation=result.reason, metadata=told)
+            return Score.unscored(reason=reason, explanation=result.reason, metadata=metadata)
         if self.reader is None or not self.words:
             why = "this suite reads no image by itself; the metrics hold what all of them say"
-            return Score.unscored(reason="scoring_failed", explanation=why, metadata=told)
+            return Score.unscored(reason="scoring_failed", explanation=why, metadata=metadata)
         image = unit_vectors(self.reader.encode_images([result.image]))
         cosines = np.stack([image @ mean for mean in self.words.values()], axis=1)
         nearest = list(self.words)[int(nearest_group(cosines)[0])]
         values = dict(zip(self.words, cosines[0].tolist(), strict=True))
-        return Score(value=values, answer=nearest, metadata=told | {"encoder": self.reader.card.name})
+        return Score(value=values, answer=nearest, metadata=metadata | {"encoder": self.reader.card.name})
 
     async def score(self, identifier: str) -> Score:
-        """Score an image; the one that completes the plan has the audit made, before its own score is known."""
+        """Score an image; after the last one of the plan, audit them all."""
         async with self.lock:
             score = await anyio.to_thread.run_sync(self.read, identifier)
             if self.numbers is None and self.is_drawn:
@@ -294,7 +289,7 @@ class HostedAudit:
 
 
 _AUDITS: Final = dict[str, HostedAudit]()
-"""The audits of this process, by their run directories: what inspect logs of a solver or scorer is a text."""
+"""The audits of this process, by their run directories: arguments of solvers and scorers are logged as text."""
 
 
 def _audit_in(out: str) -> HostedAudit:
@@ -308,11 +303,11 @@ def _audit_in(out: str) -> HostedAudit:
 
 @task
 def audit(suite: str = "reference", model: str = "", **options: Any) -> Task:
-    """Audit the text-to-image model ``model``, or the model that inspect was given where it is left out.
+    """Audit the text-to-image model ``model``, or inspect's own model where it is left out.
 
-    The metrics of the log are what a tracker is sent: each judged number with ``/low`` and ``/high``, the ends of its
-    interval, and how many concepts have each verdict. Scores of samples are readings of one image each: its mean cosine
-    with the words of each group, which of two groups differ by ITA of that image.
+    The metrics of the log are those that are sent to trackers: each judged number with ``/low`` and ``/high``, the ends
+    of its interval, and how many concepts have each verdict. Scores of samples are readings of one image each: its mean
+    cosine with the words of each group, which of two groups differ by ITA of that image.
 
     Parameters
     ----------
@@ -352,7 +347,7 @@ def audit(suite: str = "reference", model: str = "", **options: Any) -> Task:
 
 
 NOT_TAKEN: Final = ("until", "portraits", "trace", "reader", "workers", "registration")
-"""Options of an audit that a task does not take: they need more than images, or are about how these are drawn."""
+"""Options of an audit that a task refuses: they need more than images, or are about how these are drawn."""
 
 
 def _hosted(suite: str, model: str, options: Mapping[str, Any]) -> HostedAudit:
@@ -362,23 +357,19 @@ def _hosted(suite: str, model: str, options: Mapping[str, Any]) -> HostedAudit:
         raise InvalidInputError.unsupported(
             "a task of inspect_ai does not take it; give it to clinometer audit", field=refused or "engine"
         )
-    asked, _ = suite_and_rounds(request)
+    loaded, _ = suite_and_rounds(request)
     if not model:
-        given = next((name for name, value in request.adapter_options.items() if value not in (None, "auto")), None)
-        if given:
+        option = next((name for name, value in request.adapter_options.items() if value not in (None, "auto")), None)
+        if option:
             raise InvalidInputError.unsupported(
-                "inspect's model does not take it; leave it out, or give -T model", field=given
+                "inspect's model does not take it; leave it out, or give -T model", field=option
             )
-        return HostedAudit(request, asked, None, _card_of(get_model()))
-    prefer = {} if request.protocol is None or asked.protocol is None else asked.protocol.sampling
+        hosts_model = get_model()
+        settings = hosts_model.config.model_dump(exclude_none=True, mode="json") | {"seed_sent": False}
+        return HostedAudit(request, loaded, None, Card("generator", str(hosts_model), "inspect_ai", settings=settings))
+    prefer = {} if request.protocol is None or loaded.protocol is None else loaded.protocol.sampling
     generator = Models().generator(request.model, request.adapter_options, request.device, prefer=prefer)[0]
-    return HostedAudit(request, asked, generator, generator.card)
-
-
-def _card_of(model: Model) -> Card:
-    """Return the card of a model of inspect's: its name and what is set of it."""
-    settings = model.config.model_dump(exclude_none=True, mode="json")
-    return Card("generator", str(model), "inspect_ai", settings=settings | {"seed_sent": False})
+    return HostedAudit(request, loaded, generator, generator.card)
 
 
 @solver

@@ -1,7 +1,7 @@
 """An audit under promptfoo: ``call_api`` is a Python provider, and ``get_assert`` a Python assertion.
 
-A row of the evaluation is a concept. The provider answers with what the audit found of it, its images and its interval;
-the first row makes the run, and the others read it. The assertion holds the concept to a rule of a gate.
+A row of the evaluation is a concept. The provider answers with the concept's number and interval and its images; the
+first row makes the run, and the others read it. The assertion tests the concept against a rule of a gate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PICTURES: Final = 8
 
 
 def call_api(prompt: str, options: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer with what the audit found of the concept ``prompt``, its first images, and where the run is.
+    """Answer with the audit's numbers of the concept ``prompt``, its first images, and the place of the run.
 
     Parameters
     ----------
@@ -38,18 +38,16 @@ def call_api(prompt: str, options: Mapping[str, Any], context: Mapping[str, Any]
     """
     try:
         # promptfoo adds keys of its own
-        asked = {name: value for name, value in options.get("config", {}).items() if name not in OWN_KEYS}
-        run = audit(**asked)
-        found = _foremost(run.url, run.record["checksum"])
+        run = audit(**{name: value for name, value in options.get("config", {}).items() if name not in OWN_KEYS})
+        answers = _answers(run.url, run.record["checksum"])
         concept = prompt.strip()
-        if concept not in found:
-            names = ", ".join(found)
+        if concept not in answers:
             raise InvalidInputError.unknown_name(
-                f"found {concept!r}, expected a concept of which there are images: {names}"
+                f"found {concept!r}, expected a concept of which there are images: {', '.join(answers)}"
             )
     except ClinometerError as error:
         return {"error": str(error)}
-    return found[concept] | {"metadata": {"run": run.url, "concept": concept}}
+    return answers[concept] | {"metadata": {"run": run.url, "concept": concept}}
 
 
 OWN_KEYS: Final = ("basePath", "pythonExecutable", "workers", "timeout")
@@ -57,8 +55,8 @@ OWN_KEYS: Final = ("basePath", "pythonExecutable", "workers", "timeout")
 
 
 @lru_cache(maxsize=4)
-def _foremost(place: str, checksum: str) -> dict[str, dict[str, Any]]:
-    """Return what is shown of each concept of a run, as its scores are by ``checksum``."""
+def _answers(place: str, checksum: str) -> dict[str, dict[str, Any]]:
+    """Return the answer for each concept of a run; ``checksum`` : of the run's record, for the cache."""
     run = Run(place)
     page, view = page_and_view(run)
     strips = foremost_pictures(view, page.verdicts(view), len(view.album.owned), PICTURES)
@@ -83,18 +81,18 @@ def get_assert(output: str, context: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns
     -------
-    ``pass``, where the interval lies within the limits; ``score``, 1 or 0; ``reason``, which tells what is broken from
-    what is undecided; ``namedScores``, the number and the ends of its interval, as far as they are defined.
+    ``pass``, where the interval lies within the limits; ``score``, 1 or 0; ``reason``, which says whether the rule is
+    broken or undecided; ``namedScores``, the number and the ends of its interval, as far as they are defined.
     """
-    told = (context.get("providerResponse") or {}).get("metadata") or {}
+    metadata = (context.get("providerResponse") or {}).get("metadata") or {}
     try:
-        if "run" not in told:
+        if "run" not in metadata:
             raise InvalidInputError.missing("the output is not of clinometer's provider: its metadata names no run")
-        rule = {"concept": told["concept"], **context.get("config", {})}
-        held = gate(told["run"], {"rules": [rule]})
+        rule = {"concept": metadata["concept"], **context.get("config", {})}
+        judged = gate(metadata["run"], {"rules": [rule]})
     except ClinometerError as error:
         return {"pass": False, "score": 0, "reason": str(error)}
-    rows = held.table.to_dict("records")
+    rows = judged.table.to_dict("records")
     reasons = [
         f"{row['rule']}, {row['concept']}: {row['value']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}] {row['reason']}"
         for row in rows
@@ -102,8 +100,8 @@ def get_assert(output: str, context: Mapping[str, Any]) -> dict[str, Any]:
     ends = {"value": "", "low": "/low", "high": "/high"}
     numbers = {f"{row['component']}{end}": float(row[name]) for row in rows[:1] for name, end in ends.items()}
     return {
-        "pass": held.outcome == "holds",
-        "score": float(held.outcome == "holds"),
-        "reason": f"{held.outcome}: {'; '.join(map(str.strip, reasons))}",
+        "pass": judged.holds,
+        "score": float(judged.holds),
+        "reason": f"{judged.outcome}: {'; '.join(map(str.strip, reasons))}",
         "namedScores": {name: number for name, number in numbers.items() if isfinite(number)},
     }

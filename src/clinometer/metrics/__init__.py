@@ -10,12 +10,11 @@ import warnings
 from typing import Any
 
 from clinometer.metrics.classification import choice_association, image_associations, pairwise_wins
+from clinometer.metrics.concentration import Concentration, concentration
 from clinometer.metrics.distribution import (
-    Concentration,
     DistributionScore,
     bias_amplification_score,
     composite_bias,
-    concentration,
     distribution_bias,
     divergence_from_uniform,
     entropy_bias,

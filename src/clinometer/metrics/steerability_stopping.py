@@ -31,21 +31,8 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.reading import AnsweredQuestion
 from clinometer.metrics.records import Score
 from clinometer.metrics.steered import SteeredPair, SteeredPictures, cells_by_prompt, labelled_table, pair_prompts
-from clinometer.metrics.verdict import (
-    ATTRIBUTE_LEVEL,
-    LEANING,
-    LEVEL,
-    MISSING,
-    UNREAD,
-    Evidence,
-    Judgement,
-    ReasonCode,
-    Verdict,
-    anytime_p,
-    in_family,
-    judged_as,
-    without_inference,
-)
+from clinometer.metrics.stopping import ATTRIBUTE_LEVEL, Evidence, anytime_p, in_family, without_inference
+from clinometer.metrics.verdict import LEANING, LEVEL, MISSING, UNREAD, Judgement, ReasonCode, Verdict, judged_as
 from clinometer.stats.equivalence import images_to_decide
 from clinometer.stats.multiplicity import holm
 from clinometer.stats.power import POWER

@@ -1,13 +1,13 @@
-"""Methods that take a leaning away, as far as they do: each makes of a model what ``--model`` takes again.
+"""Methods that reduce a leaning: each turns a model into one that ``--model`` accepts again.
 
     >>> from clinometer.mitigation import methods
     >>> sorted(methods())
     ['balanced', 'lora', 'projection', 'prompt', 'steering', 'unconditional']
 
 A method is a function from a `Job` to what it `Made`, offered by an entry point of the group
-``clinometer.mitigations``; the first line of its docstring is what the card says of it. What it makes acts on words,
-embeddings, cross-attention or weights; :mod:`clinometer.models.mitigation` says what lies on disk, and the loaders of
-models do the rest. Whether it works, an audit of both and their comparison say.
+``clinometer.mitigations``; the first line of its docstring describes it on the card. Its result acts on words,
+embeddings, cross-attention or weights; :mod:`clinometer.models.mitigation` defines the files, and the loaders of models
+do the rest. Whether a method works is shown by comparing an audit of the model before with one of the model after.
 """
 
 import os
@@ -27,7 +27,7 @@ __all__ = ["Job", "Made", "Mitigated", "methods", "mitigate"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load what makes mitigations only when it is asked for: the command line reads the signature below."""
+    """Load :mod:`making` only when needed: the command line reads the signature below, and starts at once."""
     if name in __all__:
         from clinometer.mitigation import making
 
@@ -88,7 +88,7 @@ def mitigate(
     concepts : fewer concepts to learn from, as in an audit; the others tell whether it holds beyond them.
     words : group → the word that puts it into a prompt, where the suite's own will not do.
     options : what the model's adapter takes, such as ``steps``.
-    say : told how far it is.
+    say : is called with the progress.
     **settings : ``strength``, ``images``, ``intervention``, ``encoder``, ``loss``, ``training_steps``,
         ``learning_rate``.
 
@@ -115,22 +115,22 @@ def mitigate(
         if value is not None and not (isfinite(value) and (value >= least if is_count else value > least)):
             wanted = "a finite number" if isinf(least) else f"{least} or more" if is_count else "a number above 0"
             raise InvalidInputError.out_of_range(f"found {value}, expected {wanted}", field=name)
-    asked = load_suite(suite) if isinstance(suite, str | Path) else suite
-    if not isinstance(asked, LeaningSuite):
+    whole = load_suite(suite) if isinstance(suite, str | Path) else suite
+    if not isinstance(whole, LeaningSuite):
         raise SuiteError.unsupported(
-            f"suite {asked.name} is of study {asked.study}, which has no neutral prompts; expected leaning"
+            f"suite {whole.name} is of study {whole.study}, which has no neutral prompts; expected leaning"
         )
-    learned = asked.with_options(concepts=making.read_concepts(concepts)) if concepts is not None else asked
-    groups = making.groups_of(asked, words or {})
-    compared = list(asked.groups) if asked.axis is None else [asked.axis.a, asked.axis.b]
+    learned = whole.with_options(concepts=making.read_concepts(concepts)) if concepts is not None else whole
+    groups = making.groups_of(whole, words or {})
+    compared = list(whole.groups) if whole.axis is None else [whole.axis.a, whole.axis.b]
     shares = {name: 1 / len(compared) for name in compared} if target is None else dict(target)
-    given = {name: value for name, value in (options or {}).items() if value not in (None, "auto")}
+    of_model = {name: value for name, value in (options or {}).items() if value not in (None, "auto")}
     prompts = {each.name: each.prompt for each in learned.targets}
     standard = read_reference(reference) if isinstance(reference, str | os.PathLike) else reference
-    targets = {} if standard is None else making.declared_shares(standard, asked, list(shares))
+    targets = {} if standard is None else making.declared_shares(standard, whole, list(shares))
     cited = {} if standard is None else {"reference": standard.cited}
-    job = making.Job(model, given, learned, shares, groups, prompts, seed, settings, say, targets, cited)
-    begun = {"method": method, "target": shares, "groups": groups, "gate": gate, "seed": seed}
-    begun |= {"targets": {each.prompt: targets[each.name] for each in asked.targets if each.name in targets}}
-    making.check(acts_on="prompt", made_for={}, **begun)  # a wrong target must not cost the training
-    return making.write(job, make(job), place, asked.name, begun)
+    job = making.Job(model, of_model, learned, shares, groups, prompts, seed, settings, say, targets, cited)
+    record = {"method": method, "target": shares, "groups": groups, "gate": gate, "seed": seed}
+    record |= {"targets": {each.prompt: targets[each.name] for each in whole.targets if each.name in targets}}
+    making.check(acts_on="prompt", made_for={}, **record)  # a wrong target must not cost the training
+    return making.write(job, make(job), place, whole.name, record)

@@ -15,7 +15,7 @@ differs between them is the group alone.
 
 ``w`` makes the answers of networks that predict noise, velocity or images weigh as velocities do. Times are drawn
 mostly where it is decided what an image shows: the noisier half, and the noisiest time of all, from which a sampler
-starts. A quarter as many answers under c_g are held to what they were.
+starts. A quarter as many answers under c_g are trained to stay as they were.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from typing import Any, Final
 import numpy as np
 
 from clinometer._torch import torch
-from clinometer.errors import ModelError
-from clinometer.mitigation.lora import NOT_FINITE, Sampler, add_lora, frozen_sampler, lora_state
+from clinometer.mitigation.lora import Sampler, add_lora, frozen_sampler, lora_state, step_unless_not_finite
 
 NOISIEST: Final = 0.1
 """How often a time is the last one."""
@@ -37,7 +36,7 @@ NOISY: Final = 0.8
 HEAVIEST: Final = 1_000.0
 WARM_UP: Final = 20
 MEMORY: Final = 0.98
-"""Decay of the moving average of weights, which is what is kept."""
+"""Decay of the moving average of weights; the average is the result."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def train_answers(
     prompts : concept → its neutral prompt.
     named : group → concept → the prompt that names it.
     shares : concept → group → what it is to have.
-    say : told each step's loss.
+    say : is called with each step's loss.
 
     Returns
     -------
@@ -87,8 +86,8 @@ def train_answers(
     groups = [group for group in named if any(of[group] > 0 for of in shares.values())]
     clean: dict[str, dict[str, torch.Tensor]] = {group: {} for group in groups}
     for group in groups:
-        for concept, asked in named[group].items():
-            many = [asked] * settings.images
+        for concept, prompt in named[group].items():
+            many = [prompt] * settings.images
             clean[group][concept] = sampler.draw(many, sampler.noise(len(many)), int(rng.integers(2**31)))[0]
         say(f"{group}: {settings.images} images under each of {len(prompts)} prompts that name it")
     weights = add_lora(network, settings.rank)
@@ -97,34 +96,30 @@ def train_answers(
     losses = []
     for step in range(settings.steps):
         warm = min(1.0, (step + 1) / WARM_UP) * (1 + 0.95 * np.cos(np.pi * step / settings.steps)) / 2
-        for of_optimizer in optimizer.param_groups:
-            of_optimizer["lr"] = settings.learning_rate * warm
-        chosen, noised, t, neutral, own = _draw_questions(sampler, clean, prompts, named, settings.concepts, rng)
+        for parameters in optimizer.param_groups:
+            parameters["lr"] = settings.learning_rate * warm
+        chosen, noised, t, neutral, naming = _draw_questions(sampler, clean, prompts, named, settings.concepts, rng)
         share = torch.tensor([shares[concept][group] * len(groups) for group in groups for concept in chosen])
         network.disable_adapters()
         with torch.no_grad():
-            wanted = network(noised, t, encoder_hidden_states=own).sample
+            wanted = network(noised, t, encoder_hidden_states=naming).sample
         network.enable_adapters()
-        held = torch.tensor(rng.permutation(len(t))[: len(t) // 4])
+        kept = torch.tensor(rng.permutation(len(t))[: len(t) // 4])
         answers = network(
-            torch.cat([noised, noised[held]]), torch.cat([t, t[held]]),
-            encoder_hidden_states=torch.cat([neutral, own[held]]),
+            torch.cat([noised, noised[kept]]), torch.cat([t, t[kept]]),
+            encoder_hidden_states=torch.cat([neutral, naming[kept]]),
         ).sample  # fmt: skip
         weight = _weights(scheduler.config.prediction_type, scheduler.alphas_cumprod[t])
-        apart = (answers - torch.cat([wanted, wanted[held]])).square().mean(dim=(1, 2, 3))
-        loss = (share * weight * apart[: len(t)]).mean() + (weight[held] * apart[len(t) :]).sum() / max(len(held), 1)
+        apart = (answers - torch.cat([wanted, wanted[kept]])).square().mean(dim=(1, 2, 3))
+        loss = (share * weight * apart[: len(t)]).mean() + (weight[kept] * apart[len(t) :]).sum() / max(len(kept), 1)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         total = float(loss.detach())
-        if not np.isfinite(total):
-            raise ModelError.not_finite(
-                f"step {step + 1} of {settings.steps}: the loss is {total}, not a number; {NOT_FINITE}"
-            )
-        torch.nn.utils.clip_grad_norm_(weights, 1.0)
-        optimizer.step()
+        at_step = f"step {step + 1} of {settings.steps}"
+        step_unless_not_finite(optimizer, weights, total, at_step)
         average.step(weights)
         losses.append(round(total, 4))
-        say(f"step {step + 1} of {settings.steps}: loss {total:.4f}")
+        say(f"{at_step}: loss {total:.4f}")
     average.copy_to(weights)
     return lora_state(network), {"loss": "answers", "losses": losses, "concepts": list(prompts)}
 
@@ -137,7 +132,7 @@ def _draw_questions(
     n: int,
     rng: np.random.Generator,
 ) -> tuple[list[str], torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Draw n concepts, and what the network is asked under each group: noised latents, their times, and both texts."""
+    """Draw n concepts, and the network's inputs under each group: noised latents, their times, and both texts."""
     scheduler, concepts = sampler.pipeline.scheduler, list(prompts)
     times = int(scheduler.config.num_train_timesteps)
     chosen = [concepts[i] for i in rng.permutation(np.arange(n) % len(concepts))]
@@ -147,8 +142,8 @@ def _draw_questions(
     images = torch.stack([of[concept][rng.integers(len(of[concept]))] for of in clean.values() for concept in chosen])
     noise, alpha = sampler.noise(n).repeat(len(clean), 1, 1, 1), scheduler.alphas_cumprod[t][:, None, None, None]
     neutral = sampler.text([prompts[concept] for concept in chosen] * len(clean))
-    own = sampler.text([named[group][concept] for group in clean for concept in chosen])
-    return chosen, alpha**0.5 * images + (1 - alpha) ** 0.5 * noise, t, neutral, own
+    naming = sampler.text([named[group][concept] for group in clean for concept in chosen])
+    return chosen, alpha**0.5 * images + (1 - alpha) ** 0.5 * noise, t, neutral, naming
 
 
 def _weights(kind: str, alpha: torch.Tensor) -> torch.Tensor:

@@ -14,8 +14,8 @@ from clinometer.models.protocols import GenerationRequest
 from clinometer.stats.association import unit_vectors
 
 INTERVENTION: Final = "{prompt} if all individuals can be {subject} irrespective of their %s"
-"""ENTIGEN's (Bansal et al. 2022, *How well can text-to-image generative models understand ethical natural language
-interventions?*)."""
+"""The text of ENTIGEN (Bansal et al. 2022, *How well can text-to-image generative models understand ethical natural
+language interventions?*)."""
 CHUANG: Final = 1000.0
 """λ of the calibrated projection, as its authors set it for images."""
 LOSSES: Final = ("answers", "score")
@@ -92,12 +92,12 @@ def unconditional(job: Job) -> Made:
     length = float(_embedding(pipeline, "").norm(dim=-1).mean()) * job.setting("strength", 1.0)
     reader, n_images = _Reader(job), job.setting("images", 8)
     distances: dict[str, dict[float, float]] = {}
-    for concept, asked in job.prompts.items():
+    for concept, text in job.prompts.items():
         distances[concept] = {}
         for offset in OFFSETS:
-            trial = job.tried("unconditional embedding", offsets={asked: offset * length})
+            trial = job.tried("unconditional embedding", offsets={text: offset * length})
             moved = generator.mitigated(Mitigator(pipeline, trial, {"direction": direction}))
-            off = reader.shares(moved, asked, n_images) - _wanted(job, concept)
+            off = reader.shares(moved, text, n_images) - _wanted(job, concept)
             distances[concept][offset] = float(np.abs(off).mean())
         job.say(f"{concept}: " + ", ".join(f"{x:+g} is {d:.2f} off" for x, d in distances[concept].items()))
     chosen = {concept: min(tried, key=lambda x: (tried[x], abs(x))) for concept, tried in distances.items()}
@@ -136,8 +136,8 @@ def steering(job: Job) -> Made:
     means: dict[str, dict[tuple[str, int], torch.Tensor]] = {}
     for group, prompts in named.items():
         means[group], drawn = {}, 0
-        for number, asked in enumerate(prompts.values()):
-            requests = [GenerationRequest(f"{number}/{i}", asked, job.seed + i) for i in range(n_images)]
+        for number, text in enumerate(prompts.values()):
+            requests = [GenerationRequest(f"{number}/{i}", text, job.seed + i) for i in range(n_images)]
             job.generator.batch_size = n_images
             hooks = [network.register_forward_pre_hook(begin, with_kwargs=True)]
             hooks += [
@@ -172,62 +172,60 @@ def lora(job: Job) -> Made:
     if importlib.util.find_spec("peft") is None:
         raise ModelError.lacks_package("peft", "peft", field="method")
     if loss == "score" and len(job.target) != 2:
-        found = ", ".join(job.target)
         raise InvalidInputError.out_of_range(
-            f"found {found}; the score tells two groups apart, so name two", field="target"
+            f"found {', '.join(job.target)}; the score tells two groups apart, so name two", field="target"
         )
     pipeline = _encoding(job, "lora")
-    wished = {"steps": "training_steps", "learning_rate": "learning_rate"}
-    given = {ours: job.settings[theirs] for ours, theirs in wished.items() if job.settings.get(theirs) is not None}
+    names = {"steps": "training_steps", "learning_rate": "learning_rate"}
+    chosen = {name: job.settings[option] for name, option in names.items() if job.settings.get(option) is not None}
     shares = {concept: job.target_of(concept) for concept in job.prompts}
     if loss == "answers":
         from clinometer.mitigation.answers import AnswerSettings, train_answers
 
-        state, told = train_answers(
+        state, measured = train_answers(
             pipeline, prompts=job.prompts, named=job.named(), shares=shares, sampler_steps=SAMPLED,
-            settings=AnswerSettings(seed=job.seed, **given), say=job.say,
+            settings=AnswerSettings(seed=job.seed, **chosen), say=job.say,
         )  # fmt: skip
         scale, slopes = _scale(job, pipeline.unet)
         state = {name: value * scale if "lora_B" in name else value for name, value in state.items()}
-        return Made("weights", lora=state, told=told | {"scale": scale, "off the target, of before": slopes})
+        return Made("weights", lora=state, told=measured | {"scale": scale, "off the target, of before": slopes})
     from clinometer.mitigation.lora import ImageReader, LoraSettings, train
 
-    named = [asked for prompts in job.named().values() for asked in prompts.values()]
+    named = [text for prompts in job.named().values() for text in prompts.values()]
     attributes = {group: [each.prompt for each in job.suite.groups[group].prompts] for group in job.suite.groups}
-    state, told = train(
+    state, measured = train(
         pipeline,
         ImageReader.of(job.setting("encoder", "reference")),
         prompts=job.prompts,
-        named=[*named, *(asked for prompts in attributes.values() for asked in prompts)],
+        named=[*named, *(text for prompts in attributes.values() for text in prompts)],
         attributes={group: attributes[group] for group in job.target},
         words={group: job.suite.groups[group].words for group in job.target},
         shares=shares,
         sampler_steps=SAMPLED,
-        settings=LoraSettings(seed=job.seed, **given),
+        settings=LoraSettings(seed=job.seed, **chosen),
         say=job.say,
     )
-    return Made("weights", lora=state, told=told)
+    return Made("weights", lora=state, told=measured)
 
 
 def _scale(job: Job, network: Any) -> tuple[float, dict[str, float]]:
     """Find how strongly a LoRA is to act: where its images, as an encoder reads them, are no longer off the target.
 
     At scale s, b(s) = Σ off(s) off(0) / Σ off(0)² over concepts and groups, from the same noise, is what is left of
-    how far shares were off before, 1 at s = 0. Through the last two scales b is taken for a line, and s is where it
+    how far shares were off before, 1 at s = 0. b is taken to be a line through the last two scales, and s is where it
     meets 0.
     """
     weights = {name: value for name, value in network.named_parameters() if "lora_B" in name}
     trained = {name: value.detach().clone() for name, value in weights.items()}
-    asked = list(job.prompts)
-    asked = asked[:: max(1, len(asked) // CALIBRATED)][:CALIBRATED]
-    reader, n_images, target = _Reader(job), job.setting("images", 8), np.stack([_wanted(job, each) for each in asked])
+    some = list(job.prompts)[:: max(1, len(job.prompts) // CALIBRATED)][:CALIBRATED]
+    reader, n_images, target = _Reader(job), job.setting("images", 8), np.stack([_wanted(job, each) for each in some])
     job.generator.batch_size = n_images
     left: dict[float, float] = {}
     before = np.zeros(0)
     for scale in SCALES:
         for name, value in weights.items():
             value.data.copy_(trained[name] * scale)
-        off = np.stack([reader.shares(job.generator, job.prompts[each], n_images) for each in asked]) - target
+        off = np.stack([reader.shares(job.generator, job.prompts[each], n_images) for each in some]) - target
         before = off if not before.size else before
         if not before.any():
             return 1.0, {}
@@ -272,11 +270,11 @@ class _Reader:
         words = [self._encoder.encode_texts(list(job.suite.groups[group].words)) for group in job.target]
         self._words = np.stack([unit_vectors(np.asarray(each)).mean(axis=0) for each in words])
 
-    def shares(self, generator: Any, asked: str, n: int) -> np.ndarray:
+    def shares(self, generator: Any, text: str, n: int) -> np.ndarray:
         """Return the share of each group of the target in ``n`` images of a prompt."""
-        requests = [GenerationRequest(str(i), asked, self._seed + i) for i in range(n)]
+        requests = [GenerationRequest(str(i), text, self._seed + i) for i in range(n)]
         images = [result.image for result in generator.generate(requests) if result.image is not None]
         if not images:
-            raise ModelError.undefined(f"no image of {asked!r} could be drawn, so nothing can be chosen by images")
+            raise ModelError.undefined(f"no image of {text!r} could be drawn, so nothing can be chosen by images")
         nearest = (unit_vectors(np.asarray(self._encoder.encode_images(images))) @ self._words.T).argmax(axis=1)
         return np.bincount(nearest, minlength=len(self._words)) / len(nearest)

@@ -145,22 +145,22 @@ class Sampler:
     def draw(
         self, prompts: Sequence[str], noise: torch.Tensor, seed: int, rows: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, list[tuple[Any, torch.Tensor]]]:
-        """Draw latents without a gradient, and keep what the network was asked: (latents, [(t, its input)]).
+        """Draw latents without a gradient; return them and the inputs of the network: (latents, [(t, its input)]).
 
         ``rows`` : of the batch, those that are drawn; each from the noise that it has in the whole batch.
         """
-        scheduler, asked = self.pipeline.scheduler, []
+        scheduler, inputs = self.pipeline.scheduler, []
         rows = torch.ones(len(prompts), dtype=torch.bool) if rows is None else rows
         text = self.text(prompts)[rows]
         scheduler.set_timesteps(self.steps)
         rngs = [torch.Generator().manual_seed(seed + int(row)) for row in rows.nonzero()]  # a sampler's own noise
         latents = (noise * scheduler.init_noise_sigma)[rows]
         for t in scheduler.timesteps:
-            given = scheduler.scale_model_input(latents, t)
-            asked.append((t, given))
-            answer = self.pipeline.unet(given, t, encoder_hidden_states=text).sample
+            scaled = scheduler.scale_model_input(latents, t)
+            inputs.append((t, scaled))
+            answer = self.pipeline.unet(scaled, t, encoder_hidden_states=text).sample
             latents = scheduler.step(answer, t, latents, generator=rngs).prev_sample
-        return latents, asked
+        return latents, inputs
 
     def decode(self, latents: torch.Tensor) -> torch.Tensor:
         """Decode latents to pictures in [−1, 1]."""
@@ -261,6 +261,16 @@ def lora_state(network: Any) -> dict[str, torch.Tensor]:
     return {f"unet.{name}": value.detach().clone() for name, value in get_peft_model_state_dict(network).items()}
 
 
+def step_unless_not_finite(
+    optimizer: torch.optim.Optimizer, weights: Sequence[torch.Tensor], loss: float, step: str
+) -> None:
+    """Update the weights by their clipped gradients; refuse a loss that is not finite."""
+    if not np.isfinite(loss):
+        raise ModelError.not_finite(f"{step}: the loss is {loss}, not a number; {NOT_FINITE}")
+    torch.nn.utils.clip_grad_norm_(weights, 1.0)
+    optimizer.step()
+
+
 def train(
     pipeline: Any,
     reader: ImageReader,
@@ -282,7 +292,7 @@ def train(
     named : prompts that name a group, under which the network is to answer as it did.
     attributes, words : of groups a and b: prompts whose images represent them, and words.
     shares : concept → group → what it is to have.
-    say : told each step's loss.
+    say : is called with each step's loss.
 
     Returns
     -------
@@ -305,26 +315,22 @@ def train(
         for group in optimizer.param_groups:  # down to a tenth
             group["lr"] = settings.learning_rate * (1 - 0.9 * step / settings.steps)
         chosen = [names[i] for i in rng.choice(len(names), min(settings.concepts, len(names)), replace=False)]
-        asked = [prompts[name] for name in chosen for _ in range(n)]
+        texts = [prompts[name] for name in chosen for _ in range(n)]
         is_a, sure = (torch.cat([wanted[name][k] for name in chosen]) for k in (0, 1))
-        loss, towards, gradient, steps = _loss_of_images(sampler, reader, leaning, asked, is_a, sure, settings, rng)
+        loss, towards, gradient, steps = _loss_of_images(sampler, reader, leaning, texts, is_a, sure, settings, rng)
         optimizer.zero_grad()
-        text = sampler.text(asked)
+        text = sampler.text(texts)
         for at in rng.choice(len(steps), min(settings.through, len(steps)), replace=False):
-            t, given = steps[at]
-            answer = network(given, t, encoder_hidden_states=text).sample
+            t, latents = steps[at]
+            answer = network(latents, t, encoder_hidden_states=text).sample
             (gradient * sampler.towards(t, answer)).sum().div(settings.through).backward()  # type: ignore[no-untyped-call]
-        held = settings.keep_named * _answers_differ(sampler, kept, n, rng)
-        held.backward()  # type: ignore[no-untyped-call]
-        total = float(loss.detach()) + float(held.detach())
-        if not np.isfinite(total):
-            raise ModelError.not_finite(
-                f"step {step + 1} of {settings.steps}: the loss is {total}, not a number; {NOT_FINITE}"
-            )
-        torch.nn.utils.clip_grad_norm_(weights, 1.0)
-        optimizer.step()
+        drift = settings.keep_named * _answers_differ(sampler, kept, n, rng)
+        drift.backward()  # type: ignore[no-untyped-call]
+        total = float(loss.detach()) + float(drift.detach())
+        at_step = f"step {step + 1} of {settings.steps}"
+        step_unless_not_finite(optimizer, weights, total, at_step)
         losses.append(round(total, 4))
-        say(f"step {step + 1} of {settings.steps}: loss {total:.3f}, {float((towards > 0).float().mean()):.0%} {a}")
+        say(f"{at_step}: loss {total:.3f}, {float((towards > 0).float().mean()):.0%} {a}")
     return lora_state(network), {
         "loss": "score",
         "losses": losses,
@@ -337,7 +343,7 @@ def _loss_of_images(
     sampler: Sampler,
     reader: ImageReader,
     leaning: _Leaning,
-    asked: Sequence[str],
+    prompts: Sequence[str],
     is_a: torch.Tensor,
     sure: torch.Tensor,
     settings: LoraSettings,
@@ -351,21 +357,21 @@ def _loss_of_images(
 
     Returns
     -------
-    The loss; each image's log odds of group a; the gradient of the loss by the latents; what the network was asked.
+    The loss; each image's log odds of group a; the gradient of the loss by the latents; the network's inputs.
     """
     network, n = sampler.pipeline.unet, settings.batch
-    noise, seed = sampler.noise(len(asked)), int(rng.integers(2**31))
-    latents, steps = sampler.draw(asked, noise, seed)
+    noise, seed = sampler.noise(len(prompts)), int(rng.integers(2**31))
+    latents, steps = sampler.draw(prompts, noise, seed)
     network.disable_adapters()
-    half = torch.arange(len(asked)) % 2 == 0  # what half of the images were is enough to tell
+    half = torch.arange(len(prompts)) % 2 == 0  # half of the images suffice to see what changed
     with torch.no_grad():
-        before = reader.images(sampler.decode(sampler.draw(asked, noise, seed, half)[0]))
+        before = reader.images(sampler.decode(sampler.draw(prompts, noise, seed, half)[0]))
     network.enable_adapters()
     latents.requires_grad_(True)
     after = reader.images(sampler.decode(latents))
     towards = leaning.towards_a(after)
     ranks = towards.detach().reshape(-1, n).argsort(dim=1, descending=True).argsort(dim=1)
-    order = (ranks + n * torch.arange(len(ranks))[:, None]).flatten()  # each concept's own
+    order = (ranks + n * torch.arange(len(ranks))[:, None]).flatten()  # within each concept
     alike = leaning.alike_otherwise(after[half], before)
     entropy = torch.nn.functional.binary_cross_entropy_with_logits(towards, is_a[order].to(towards), reduction="none")
     loss = (sure[order].to(towards) * entropy).mean() + settings.keep * (1 - alike).mean()
@@ -380,18 +386,17 @@ def _groups(
     named: Sequence[str],
     rng: np.random.Generator,
 ) -> tuple[dict[str, torch.Tensor], tuple[list[str], torch.Tensor]]:
-    """Draw images of the groups: their embeddings; and latents under prompts that name a group, to hold fast."""
+    """Draw images of the groups, as embeddings, and latents under prompts that name a group, to be preserved."""
     embeddings, latents = {}, []
-    for group, asked in attributes.items():
-        prompts = [prompt for prompt in asked for _ in range(4)]
+    for group, own_prompts in attributes.items():
+        prompts = [prompt for prompt in own_prompts for _ in range(4)]
         drawn, _ = sampler.draw(prompts, sampler.noise(len(prompts)), int(rng.integers(2**31)))
         with torch.no_grad():
             embeddings[group] = reader.images(sampler.decode(drawn))
-    held = list(named)
-    for start in range(0, len(held), 16):
-        part = held[start : start + 16]
+    for start in range(0, len(named), 16):
+        part = named[start : start + 16]
         latents.append(sampler.draw(part, sampler.noise(len(part)), int(rng.integers(2**31)))[0])
-    return embeddings, (held, torch.cat(latents))
+    return embeddings, (list(named), torch.cat(latents))
 
 
 def _answers_differ(

@@ -50,10 +50,10 @@ class Job:
     cited : ``reference``, where these are from.
     groups : how each group of the suite is named.
     prompts : concept → its neutral prompt; those that the method may learn from.
-    seed : what it draws follows from it.
-    settings : further wishes, by name: ``strength``, ``images``, ``intervention``, ``encoder``, ``loss``,
+    seed : determines what it draws.
+    settings : further settings, by name: ``strength``, ``images``, ``intervention``, ``encoder``, ``loss``,
         ``training_steps``, ``learning_rate``; None is the method's own.
-    say : told how far it is.
+    say : is called with the progress.
     """
 
     model: str
@@ -87,13 +87,13 @@ class Job:
             )
 
     def setting(self, name: str, default: Any) -> Any:
-        """Return what was wished for, or the default."""
+        """Return a setting, or the default where it is not set."""
         value = self.settings.get(name)
         return default if value is None else value
 
     @cached_property
     def generator(self) -> Any:
-        """The model, loaded when it is asked for: what acts on words needs none."""
+        """The model, loaded when it is first used: a method that acts on words needs none."""
         return load_generator(self.model, **self.options)
 
     def pipeline(self, method: str) -> Any:
@@ -113,9 +113,8 @@ class Job:
     def tried(self, acts_on: Acts, **fields: Any) -> Mitigation:
         """Make a record for a trial: with the target and the groups of the job, and without a gate."""
         record: dict[str, Any] = {"method": "trial", "acts_on": acts_on, "made_for": {}, "gate": "none"}
-        return check(
-            **record, target=self.target, targets=_by_prompt(self), groups=self.groups, seed=self.seed, **fields
-        )
+        targets = {self.prompts[name]: shares for name, shares in self.targets.items() if name in self.prompts}
+        return check(**record, target=self.target, targets=targets, groups=self.groups, seed=self.seed, **fields)
 
     def named(self) -> dict[str, dict[str, str]]:
         """Name each group of the target in each concept's prompt: group → concept → prompt."""
@@ -156,13 +155,13 @@ class Mitigated:
 
 def methods() -> dict[str, str]:
     """Return the methods that are installed, each with the first line of its docstring."""
-    found = {}
+    summaries = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
-            found[point.name] = (inspect.getdoc(point.load()) or "").partition("\n")[0]
-        except Exception as error:  # a plug-in that cannot be imported is named all the same
-            found[point.name] = f"cannot be imported: {error}"
-    return found
+            summaries[point.name] = (inspect.getdoc(point.load()) or "").partition("\n")[0]
+        except Exception as error:  # a plug-in that cannot be imported is listed all the same
+            summaries[point.name] = f"cannot be imported: {error}"
+    return summaries
 
 
 def find_method(name: str) -> Method:
@@ -188,34 +187,29 @@ def declared_shares(standard: Reference, suite: LeaningSuite, groups: Sequence[s
         if len(groups) == 2 and len(lacking) == 1:
             shares[lacking[0]] = 1 - sum(shares.values())
         elif lacking or not sum(shares.values()):
-            found = ", ".join(f"{group} {share:g}" for group, share in shares.items())
+            declares = ", ".join(f"{group} {share:g}" for group, share in shares.items())
             raise InvalidInputError.missing(
-                f"{concept}: found {found}, expected a share of each of {', '.join(groups)}", field="reference"
+                f"{concept}: found {declares}, expected a share of each of {', '.join(groups)}", field="reference"
             )
         total = sum(shares.values())
         declared[concept] = {group: shares[group] / total for group in groups}
     return declared
 
 
-def _by_prompt(job: Job) -> dict[str, Mapping[str, float]]:
-    return {job.prompts[concept]: shares for concept, shares in job.targets.items() if concept in job.prompts}
-
-
 LEAST: Final = {"images": 1, "training_steps": 1, "learning_rate": 0.0, "strength": -inf}
-"""The least that a wish may be; more than that for what is no whole number."""
+"""The least value of each setting; one that is no whole number must exceed it."""
 
 
-def write(job: Job, made: Made, place: Path, suite: str, begun: Mapping[str, Any]) -> Mitigated:
-    """Write what was made into its place, whole or not at all: a pipeline's copy, or a LoRA, or the record alone."""
+def write(job: Job, made: Made, place: Path, suite: str, record: Mapping[str, Any]) -> Mitigated:
+    """Write a mitigation, whole or not at all: a copy of the pipeline, a LoRA, or the record alone."""
     model, is_lora = job.model, made.lora is not None
     source = None if is_lora else _pipeline_place(model, job.options)
     made_for: dict[str, str | None] = {"name": model, "family": None, "weights_sha256": None}
     if made.acts_on not in IN_WORDS:
         made_for = {name: getattr(job.generator.card, name) for name in made_for}
-    # the steps and guidance that were asked for, or that the reference model was made for
-    made_at = reference.card()["defaults"] if model == "reference" else {}
-    own = {"steps": made_at.get("steps"), "guidance_scale": made_at.get("guidance")}
-    drawn_at = {name: job.options.get(name, own[name]) for name in own}
+    defaults = reference.card()["defaults"] if model == "reference" else {}
+    drawn_at = {"steps": defaults.get("steps"), "guidance_scale": defaults.get("guidance")}
+    drawn_at |= {name: job.options[name] for name in drawn_at.keys() & job.options.keys()}
     if is_lora:
         options: tuple[str, ...] = ("--model", model, "--lora", str(place))
     elif source is not None:
@@ -233,7 +227,7 @@ def write(job: Job, made: Made, place: Path, suite: str, begun: Mapping[str, Any
             offsets=dict(made.offsets), tensors_sha256=_write_tensors(made, partial),
             drawn_at={name: value for name, value in drawn_at.items() if value is not None},
             made_of=dict(made.told) | {"suite": suite, "concepts": list(job.prompts)} | dict(job.cited),
-            **begun,
+            **record,
         )  # fmt: skip
         write_mitigation(mitigation, partial)
         card_text = _card(mitigation, model, methods()[mitigation.method], options)
@@ -294,17 +288,17 @@ def _pipeline_place(model: str, options: Mapping[str, Any]) -> Path | None:
     if model == "reference":
         return reference.pipeline_path()
     if spec and user_path(spec).is_dir():
-        found = user_path(spec)
+        place = user_path(spec)
     elif HUB_ID.fullmatch(spec):
         from clinometer.models.diffusers.loading import download
 
         variant, offline = options.get("variant"), bool(options.get("offline"))
-        found = locate(spec, lambda repository, revision: download(repository, revision, variant, offline)).path
+        place = locate(spec, lambda repository, revision: download(repository, revision, variant, offline)).path
     else:
         return None
-    if (found / FILE).is_file():
+    if (place / FILE).is_file():
         raise ModelError.conflict(f"{model} is mitigated already; start from the model that it was made of")
-    return found
+    return place
 
 
 def _write_tensors(made: Made, folder: Path) -> str | None:

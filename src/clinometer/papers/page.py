@@ -21,18 +21,21 @@ from clinometer.exports.paper_tables import GIVEN as GIVEN_PORTRAITS
 from clinometer.papers.paper import (
     AnyPart,
     ComponentTable,
+    CountedRun,
     CountedTable,
     Drawing,
     Faces,
     Paper,
+    PaperRun,
     PrintedTable,
     RowsDrawing,
     rehearsed_words,
 )
+from clinometer.papers.people import correlations
 from clinometer.papers.pictures import counted_cells, printed_p, said_of
 from clinometer.papers.planning import GIVEN, REFERENCE, AnyRun, PlannedCounts
 from clinometer.papers.record import Reproduction
-from clinometer.papers.tables import LaidTable, component_rows, correlations, laid_out
+from clinometer.papers.tables import LaidTable, component_rows, laid_out
 from clinometer.report import wording
 from clinometer.report.figures import Figure, figures_in, pdf_file, renamed, svg_file
 from clinometer.report.figures.marks import rows_figure
@@ -159,7 +162,7 @@ class PaperPage:
             if status.status != "finished":
                 lines.append((f"{run.name}, {run.model}", status.reason or "not begun"))
         planned = {run.name for run in self.planned}
-        specs = {**self.paper.runs, **self.paper.counted}
+        specs: dict[str, PaperRun | CountedRun] = {**self.paper.runs, **self.paper.counted}
         lines += [(name, f"not brought: {spec.needs}") for name, spec in specs.items() if name not in planned]
         return [*lines, *self.lost.items()]
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from clinometer._cores import one_thread
 from clinometer.errors import RunMismatchError
-from clinometer.metrics.verdict import Evidence
+from clinometer.metrics.stopping import Evidence
 from clinometer.pipeline.results import compute_scores, resamples_of
 from clinometer.readings.fit import withhold_unfit
 from clinometer.report.rows import scores_table

@@ -17,7 +17,8 @@ import pandas as pd
 from clinometer._cores import one_thread
 from clinometer.errors import RunCorruptError
 from clinometer.metrics import Score
-from clinometer.metrics.verdict import Evidence, Source, StoppingRule
+from clinometer.metrics.stopping import Evidence, StoppingRule
+from clinometer.metrics.verdict import Source
 from clinometer.models.protocols import Generator
 from clinometer.ratings.store import Rated
 from clinometer.report.differences import RunsCompared

@@ -1,7 +1,7 @@
-"""The trackers: each function sends one run by the tracker's own client; what stands there already is not sent again.
+"""The trackers: each function sends one run by the tracker's own client; what is there already is not sent again.
 
 The module is run by ``clinometer.tracking.send`` as a process of its own, so that a client that hangs, prints or ends
-its process costs an audit nothing. Whether a step was sent is asked of the tracker: no record is kept elsewhere.
+its process costs an audit nothing. Only the tracker knows whether a step was sent: no record is kept elsewhere.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Step:
 
     Attributes
     ----------
-    number : where it stands on the tracker's axis: the images drawn so far, or the number of a checkpoint.
+    number : its place on the tracker's axis: the images drawn so far, or the number of a checkpoint.
     metrics : values by name, all finite.
     pictures : grids as PNG, by name.
     files : further files, by name.
@@ -44,13 +44,13 @@ class Step:
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """What becomes one run of a tracker.
+    """The content of one run of a tracker.
 
     Attributes
     ----------
     id : 32 hexadecimal digits, the same whenever the same audit is sent.
-    project : under what a tracker files it: the suite's name.
-    name : what it is called there.
+    project : the tracker's project: the suite's name.
+    name : its name there.
     config : the settings, as text and numbers.
     steps : in ascending order of their numbers.
     """
@@ -73,15 +73,15 @@ def _as_files(contents: Mapping[str, bytes], suffix: str = "") -> Iterator[dict[
 
 
 def to_mlflow(run: TrackedRun, target: str) -> None:
-    """Send a run to MLflow; ``target`` is a tracking URI, by default what MLflow itself takes."""
+    """Send a run to MLflow; ``target`` is a tracking URI, by default MLflow's own default."""
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Param, RunTag
 
     client = MlflowClient(target or None)
     experiment = client.get_experiment_by_name(run.project)
     place = experiment.experiment_id if experiment else client.create_experiment(run.project)
-    found = client.search_runs([place], f"tags.`clinometer.id` = '{run.id}'", max_results=1)
-    there = found[0] if found else client.create_run(place, run_name=run.name, tags={"clinometer.id": run.id})
+    earlier = client.search_runs([place], f"tags.`clinometer.id` = '{run.id}'", max_results=1)
+    there = earlier[0] if earlier else client.create_run(place, run_name=run.name, tags={"clinometer.id": run.id})
     identifier, known = there.info.run_id, there.data.params
     params = [Param(name, str(value)) for name, value in run.config.items() if name not in known]
     client.log_batch(identifier, params=params[:100])
@@ -89,15 +89,14 @@ def to_mlflow(run: TrackedRun, target: str) -> None:
         sent = RunTag(f"clinometer.step.{step.number}", "sent")
         if sent.key in there.data.tags:
             continue
-        is_new = {
-            name: not any(point.step == step.number for point in client.get_metric_history(identifier, name))
-            if name in there.data.metrics  # an earlier attempt ended among them
-            else True
-            for name in step.metrics
+        already = {  # an earlier attempt may have ended among them
+            name
+            for name in step.metrics.keys() & there.data.metrics.keys()
+            if any(point.step == step.number for point in client.get_metric_history(identifier, name))
         }
         now = int(time.time() * 1000)
-        points = [Metric(name, value, now, step.number) for name, value in step.metrics.items() if is_new[name]]
-        for start in range(0, len(points), 1000):  # MLflow takes no more at once
+        points = [Metric(name, value, now, step.number) for name, value in step.metrics.items() if name not in already]
+        for start in range(0, len(points), 1000):  # MLflow accepts no more at once
             client.log_batch(identifier, metrics=points[start : start + 1000])
         with _as_files(step.pictures, ".png") as pictures, _as_files(step.files) as files:
             for path in pictures.values():
@@ -168,8 +167,8 @@ def to_tensorboard(run: TrackedRun, target: str) -> None:
         suffix = f".step{step.number}"
         if any(folder.glob(f"events.*{suffix}")):
             continue
-        with tempfile.TemporaryDirectory(dir=folder, prefix="unfinished-") as made:
-            with SummaryWriter(made, filename_suffix=suffix) as writer:
+        with tempfile.TemporaryDirectory(dir=folder, prefix="unfinished-") as unfinished:
+            with SummaryWriter(unfinished, filename_suffix=suffix) as writer:
                 for name, value in step.metrics.items():
                     writer.add_scalar(name, value, step.number)
                 for name, png in step.pictures.items():
@@ -179,7 +178,7 @@ def to_tensorboard(run: TrackedRun, target: str) -> None:
                 writer.add_text("settings", f"| setting | value |\n|---|---|\n{settings}", step.number)
             for name, content in step.files.items():
                 (folder / f"{step.number}-{name}").write_bytes(content)
-            for path in Path(made).glob("events.*"):
+            for path in Path(unfinished).glob("events.*"):
                 os.replace(path, folder / path.name)
 
 
@@ -191,7 +190,7 @@ class Tracker:
     ----------
     send : sends one run.
     package : what has to be installed, as it is imported.
-    target : what stands after the colon, in words.
+    target : the part after the colon, in words.
     """
 
     send: Callable[[TrackedRun, str], None]
@@ -216,11 +215,11 @@ def require_trackers(targets: Iterable[str]) -> list[tuple[str, str]]:
         There is no such tracker, or its client is not installed.
     """
     split = []
-    for given in targets:
-        name, _, target = given.partition(":")
+    for option in targets:
+        name, _, target = option.partition(":")
         if name not in TRACKERS:
             known = ", ".join(f"{name}[:{tracker.target}]" for name, tracker in TRACKERS.items())
-            raise InvalidInputError.unknown_name(f"--log-to: found {masked(given)!r}, expected {known}")
+            raise InvalidInputError.unknown_name(f"--log-to: found {masked(option)!r}, expected {known}")
         if importlib.util.find_spec(package := TRACKERS[name].package) is None:
             raise InvalidInputError.lacks_package(package, f"clinometer[{name}]", what=f"--log-to {name}")
         split.append((name, target))

@@ -1,4 +1,4 @@
-"""What a tracker is sent: numbers with their intervals, counts of verdicts, grids of pictures, and files."""
+"""What is sent to a tracker: numbers with their intervals, counts of verdicts, grids of pictures, and files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import io
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from clinometer._csv import csv_text
 from clinometer.pipeline.comparison_page import comparison_html
 from clinometer.report.differences import pair_names
 from clinometer.report.gallery import foremost_pictures
-from clinometer.report.rows import Row, Scores
+from clinometer.report.rows import Scores
 from clinometer.report.verdicts import Verdicts
 from clinometer.report.view import View
 from clinometer.runs import Run
@@ -38,7 +38,7 @@ SIDE: Final = 96
 """Pictures in a row of a grid, and their width and height in pixels."""
 
 
-def tracked(found: Run | Sweep | Sequence[Comparison]) -> list[TrackedRun]:
+def tracked(results: Run | Sweep | Sequence[Comparison]) -> list[TrackedRun]:
     """Return the tracker's runs for an audit's run, a sweep or comparisons.
 
     A sweep over checkpoints is a run of the tracker for each setting and seed, with a step for each checkpoint; of any
@@ -49,19 +49,19 @@ def tracked(found: Run | Sweep | Sequence[Comparison]) -> list[TrackedRun]:
     RunError
         A run is not scored, or is damaged.
     """
-    if isinstance(found, Run):
-        step = _step_of(found, _images(found))
-        return [TrackedRun(_id_of(found), found.suite.name, _name_of(found), _config_of(found), [step])]
-    if isinstance(found, Sweep):
-        return list(_of_sweep(found))
-    return [_of_comparison(each, names) for each, names in zip(found, pair_names(found), strict=True)]
+    if isinstance(results, Run):
+        step = _step_of(results, _images(results))
+        return [TrackedRun(_id_of(results), results.suite.name, _name_of(results), _config_of(results), [step])]
+    if isinstance(results, Sweep):
+        return list(_of_sweep(results))
+    return [_of_comparison(each, names) for each, names in zip(results, pair_names(results), strict=True)]
 
 
 def _id_of(*runs: Run) -> str:
-    """Return a digest of when and of what the runs were made, which stays when they are moved or scored again."""
-    made = [[run.record[name] for name in ("created", "seed", "suite_fingerprint")] for run in runs]
+    """Return a digest of the runs' plans, models and dates, which stays when they are moved or scored again."""
+    origins = [[run.record[name] for name in ("created", "seed", "suite_fingerprint")] for run in runs]
     models = [run.model_card["fingerprint"] for run in runs]
-    return hashlib.sha256(json.dumps([made, models]).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps([origins, models]).encode()).hexdigest()[:32]
 
 
 def _name_of(run: Run) -> str:
@@ -91,14 +91,10 @@ def _config_of(run: Run) -> dict[str, str | int | float]:
 def _step_of(run: Run, number: int) -> Step:
     page, view = page_and_view(run)
     verdicts = page.verdicts(view)
-    report = run.directory.read_bytes(REPORT) if run.directory.exists(REPORT) else None
     files = {"scores.csv": csv_text(run.scores).encode("utf-8", "backslashreplace")}
-    return Step(
-        number,
-        _numbers_of(run, verdicts),
-        dict(_grids_of(view, verdicts)),
-        files | ({} if report is None else {"report.html": report}),
-    )
+    if run.directory.exists(REPORT):
+        files["report.html"] = run.directory.read_bytes(REPORT)
+    return Step(number, _numbers_of(run, verdicts), dict(_grids_of(view, verdicts)), files)
 
 
 def numbers_of(run: Run) -> dict[str, float]:
@@ -116,17 +112,18 @@ def numbers_of(run: Run) -> dict[str, float]:
 
 
 def _numbers_of(run: Run, verdicts: Iterable[Verdicts]) -> dict[str, float]:
-    return {"images": float(_images(run))} | _metrics_of([(each, row) for each in verdicts for row in each.rows])
-
-
-def _metrics_of(rows: Iterable[tuple[Verdicts, Row]]) -> dict[str, float]:
     """Return value and interval of all that was judged, and how many have each verdict."""
     counts, metrics = Counter[str](), dict[str, float]()
-    for verdicts, row in rows:
-        counts[row.verdict or "not measured"] += 1
-        place = f"{row.component}/{_plain(verdicts.name(row))}"
-        metrics |= _interval(place, row.value, *row.ends(verdicts.over))
-    return {f"verdicts/{_plain(name)}": float(n) for name, n in sorted(counts.items())} | metrics
+    for judged in verdicts:
+        for row in judged.rows:
+            counts[row.verdict or "not measured"] += 1
+            place = f"{row.component}/{_plain(judged.name(row))}"
+            metrics |= _interval(place, row.value, *row.ends(judged.over))
+    return {"images": float(_images(run))} | _verdict_counts(counts) | metrics
+
+
+def _verdict_counts(counts: Mapping[str, int]) -> dict[str, float]:
+    return {f"verdicts/{_plain(name)}": float(n) for name, n in sorted(counts.items())}
 
 
 def _interval(place: str, value: float, low: float, high: float) -> dict[str, float]:
@@ -135,12 +132,12 @@ def _interval(place: str, value: float, low: float, high: float) -> dict[str, fl
 
 
 def _plain(name: str) -> str:
-    """Return a name of the characters that all trackers take in names of metrics."""
+    """Return a name in the characters that all trackers accept in names of metrics."""
     return re.sub(r"[^\w. -]+", "-", name, flags=re.ASCII).strip() or hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
 def _grids_of(view: View, verdicts: Sequence[Verdicts]) -> Iterator[tuple[str, bytes]]:
-    """Yield the pictures that a report opens with, a grid as PNG for each concept."""
+    """Yield the pictures at the top of a report, a grid as PNG for each concept."""
     for strip in foremost_pictures(view, verdicts, MOST_GRIDS):
         pictures = [_square(tile.picture.url) for tile in strip["tiles"]]
         rows = -(-len(pictures) // COLUMNS)
@@ -162,12 +159,12 @@ def _of_sweep(sweep: Sweep) -> Iterator[TrackedRun]:
         if cell.name in runs:
             others = tuple((axis, value) for axis, value in cell.values if axis != "checkpoint")
             cells[others].append((str(cell["checkpoint"] or ""), runs[cell.name]))
-    for others, found in cells.items():
+    for others, checkpoints in cells.items():
         varied = {axis: value for axis, value in others if axis in sweep.record.grid.varied}
-        first = found[0][1]
+        first = checkpoints[0][1]
         name = ", ".join(f"{axis} {value}" for axis, value in varied.items()) or _name_of(first)
-        numbers = _step_numbers([checkpoint for checkpoint, _ in found], first)
-        steps = sorted(zip(numbers, (run for _, run in found), strict=True), key=lambda pair: pair[0])
+        numbers = _step_numbers([checkpoint for checkpoint, _ in checkpoints], first)
+        steps = sorted(zip(numbers, (run for _, run in checkpoints), strict=True), key=lambda pair: pair[0])
         config = _config_of(first) | {f"axis/{axis}": str(value) for axis, value in varied.items()}
         yield TrackedRun(
             _id_of(first), first.suite.name, name, config, [_step_of(run, number) for number, run in steps]
@@ -178,8 +175,8 @@ def _step_numbers(checkpoints: Sequence[str], first: Run) -> list[int]:
     """Return the number at the end of each checkpoint's name, or its place where one has none or two have the same."""
     if checkpoints == [""]:
         return [_images(first)]
-    found = [re.search(r"\d+(?=\D*$)", checkpoint) for checkpoint in checkpoints]
-    numbers = [int(each[0]) for each in found if each]
+    matches = [re.search(r"\d+(?=\D*$)", checkpoint) for checkpoint in checkpoints]
+    numbers = [int(match[0]) for match in matches if match]
     return numbers if len(set(numbers)) == len(checkpoints) else list(range(len(checkpoints)))
 
 
@@ -197,8 +194,7 @@ def _of_comparison(comparison: Comparison, names: tuple[str, str]) -> TrackedRun
         for which, run in (("first", first), ("second", second))
         for name, value in _config_of(run).items()
     }
-    counted = {f"verdicts/{_plain(name)}": float(n) for name, n in sorted(counts.items())}
     files = {"comparison.csv": csv_text(comparison.scores).encode("utf-8", "backslashreplace")}
     files["comparison.html"] = comparison_html([comparison]).encode("utf-8", "replace")
-    step = Step(_images(second), counted | metrics, files=files)
+    step = Step(_images(second), _verdict_counts(counts) | metrics, files=files)
     return TrackedRun(_id_of(first, second), first.suite.name, f"{names[1]} against {names[0]}", config, [step])

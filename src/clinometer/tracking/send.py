@@ -1,4 +1,4 @@
-"""Sending what was found to trackers: a tracker that is down, slow or out of disk stops no audit and loses nothing."""
+"""Sending results to trackers: a tracker that is down, slow or out of disk stops no audit and loses nothing."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from clinometer.tracking.clients import TrackedRun, require_trackers
 from clinometer.tracking.content import tracked
 
 DEADLINE: Final = 300
-"""Seconds that a tracker may take; one that takes longer is given up, and asked again by the next command."""
+"""Seconds that a tracker may take; one that takes longer is given up, and tried again by the next command."""
 
 
-def log_to(found: Run | Sweep | Sequence[Comparison], targets: Iterable[str], progress: Progress) -> list[str]:
-    """Send numbers, pictures and report of what was found to each of ``targets``; return what went wrong, a line each.
+def log_to(results: Run | Sweep | Sequence[Comparison], targets: Iterable[str], progress: Progress) -> list[str]:
+    """Send numbers, pictures and report of results to each of ``targets``; return what went wrong, a line each.
 
     Whatever happens to a tracker is logged and returned, and raises nothing. What was sent before is not sent again,
     and what was not is sent by the next call. Pictures that a safety checker flagged are left out.
 
     Parameters
     ----------
-    found : a scored run, a sweep, or comparisons with one first run.
+    results : a scored run, a sweep, or comparisons with one first run.
     targets : ``TRACKER`` or ``TRACKER:TARGET``; see `TRACKERS`. Keys are read by the clients themselves, from where
         each looks for them; none is printed or stored.
 
@@ -43,10 +43,10 @@ def log_to(found: Run | Sweep | Sequence[Comparison], targets: Iterable[str], pr
     RunError
         A run is not scored, or is damaged.
     """
-    asked = require_trackers(targets)
-    runs = tracked(found) if asked else []
+    trackers = require_trackers(targets)
+    runs = tracked(results) if trackers else []
     problems = []
-    for name, target in asked:
+    for name, target in trackers:
         progress.note(f"sending to {name}")
         if problem := _send(name, target, runs):
             again = "it is sent by the next command that is given --log-to, such as clinometer score"
@@ -78,5 +78,5 @@ def _send(name: str, target: str, runs: Sequence[TrackedRun]) -> str:
         if process.returncode == 0:
             return ""
         errors.seek(0)
-        said = errors.read().decode("utf-8", "replace").strip().splitlines()
-    return shortened(said[-1] if said else f"its process ended with status {process.returncode}", 300)
+        lines = errors.read().decode("utf-8", "replace").strip().splitlines()
+    return shortened(lines[-1] if lines else f"its process ended with status {process.returncode}", 300)

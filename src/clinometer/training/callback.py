@@ -1,9 +1,9 @@
 """Audit a model every few steps of its training, in a process of its own, and say when it should stop.
 
-Each audit, a look, draws a few images with noise of its own and is held to a policy. The gate of a model that keeps all
-limits is broken with a chance of at most ``GATE_LEVEL``, whatever came before. So bets on broken gates make a fortune
-that does not grow on average while every checkpoint keeps its limits. It ever reaches 1/α with a chance of at most α,
-however many looks there are (:mod:`clinometer.stats.sequential`).
+Each audit, a look, draws a few images with noise of its own and is checked against a policy. The gate of a model that
+keeps all limits is broken with a chance of at most ``GATE_LEVEL``, whatever came before. So bets on broken gates make a
+fortune that does not grow on average while every checkpoint keeps its limits. It ever reaches 1/α with a chance of at
+most α, however many looks there are (:mod:`clinometer.stats.sequential`).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ GATE_LEVEL: Final = 0.05
 """The chance that the gate of a model that keeps all limits is broken: see docs/gates.md."""
 
 ALPHA: Final = 0.05
-"""The chance that such a model is ever said to have to stop."""
+"""The chance that the training of such a model is ever told to stop."""
 
 TIMEOUT: Final = 3600.0
 LOOKS: Final = "looks.json"
 _DISTRIBUTED: Final = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""What tells a process that it is one of several that train; an audit is none of them."""
+"""Variables of a process that trains along with others; an audit must not see them."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Look:
 
 
 class AuditCallback:
-    """Audit a model every ``every`` steps, log what was found, and say whether the training should stop.
+    """Audit a model every ``every`` steps, log the numbers, and say whether the training should stop.
 
     ``on_step_end(step, model)`` is called after each step. At steps that are due the model is audited by ``clinometer
     audit`` in a process of its own, so that neither its memory nor its random numbers are the training's. Runs lie in
     ``out/step-000100``. An audit that fails stops no training: it is logged once, and kept in :attr:`looks`.
 
-    What was looked at stands in ``out/looks.json``, and a training that is resumed goes on from there: steps that
-    were looked at before are skipped.
+    Looks are recorded in ``out/looks.json``, and a training that is resumed goes on from there: steps with a look are
+    skipped.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class AuditCallback:
     every : steps from one look to the next.
     suite, images, encoder : of the audits; few images suffice, as looks add up.
     policy : rules as of :func:`clinometer.gate`, a file or a mapping, each a limit of the run itself. Without it
-        nothing is held to limits, and ``should_stop`` stays False.
+        there are no gates, and ``should_stop`` stays False.
     options : further options of ``clinometer audit``, such as ``("--device=cuda:1", "--steps=10")``.
     log_to : trackers that the audit itself sends to, as ``--log-to``.
     accelerator : an ``accelerate.Accelerator``: its trackers get the numbers; of its processes, all of which call
@@ -116,7 +116,7 @@ class AuditCallback:
         self._words += [f"--encoder={encoder}"] if encoder is not None else []
         self._words += [f"--log-to={tracker}" for tracker in log_to]
         self._running: tuple[int, subprocess.Popen[bytes], Any, float] | None = None
-        self._stop, self._told = False, False
+        self._stop, self._warned = False, False
         self.looks = self._read_looks()
 
     @property
@@ -135,8 +135,7 @@ class AuditCallback:
         ``model`` : the folder or file that it was saved to, as ``--model`` of an audit; or a pipeline, which is saved
         by its ``save_pretrained`` for as long as the audit takes. In training of several processes, all call it.
         """
-        is_main = self.accelerator is None or self.accelerator.is_main_process
-        if is_main:
+        if self._is_main:
             self._collect(wait=False)
             is_due = step > 0 and step % self.every == 0 and self._running is None
             if is_due and not any(look.step == step for look in self.looks):
@@ -148,10 +147,14 @@ class AuditCallback:
 
     def finish(self) -> bool:
         """Wait for an audit that is still running; return whether the training should have stopped."""
-        if self.accelerator is None or self.accelerator.is_main_process:
+        if self._is_main:
             self._collect(wait=True)
         self._agree()
         return self._stop
+
+    @property
+    def _is_main(self) -> bool:
+        return self.accelerator is None or bool(self.accelerator.is_main_process)
 
     @property
     def _is_alone(self) -> bool:
@@ -176,12 +179,12 @@ class AuditCallback:
             place = os.fspath(model) if saved is None else saved.name
             words = [f"--model={place}", f"--out={self._place(step)}", f"--seed={self.seed + step}", *self._words]
             source = str(Path(__file__).parents[2])
-            own = {name: value for name, value in os.environ.items() if name not in _DISTRIBUTED}
-            own["PYTHONPATH"] = os.pathsep.join(filter(None, (source, own.get("PYTHONPATH"))))
+            variables = {name: value for name, value in os.environ.items() if name not in _DISTRIBUTED}
+            variables["PYTHONPATH"] = os.pathsep.join(filter(None, (source, variables.get("PYTHONPATH"))))
             with (self.out / f"step-{step:06d}.log").open("wb") as log:
                 process = subprocess.Popen(
                     [sys.executable, "-m", "clinometer", "audit", *words], stdin=subprocess.DEVNULL, stdout=log,
-                    stderr=log, env=own, start_new_session=True,  # an interrupt is for the training
+                    stderr=log, env=variables, start_new_session=True,  # an interrupt is for the training
                 )  # fmt: skip
         except Exception as error:  # whatever a pipeline raises when it is saved
             if saved is not None:
@@ -231,8 +234,8 @@ class AuditCallback:
         """Add a look to those that there are, and say once what went wrong."""
         look = Look(look.step, look.outcome, masked(" ".join(look.problem.split())))
         self.looks.append(look)
-        if look.problem and not self._told:
-            self._told = True
+        if look.problem and not self._warned:
+            self._warned = True
             logging.getLogger("clinometer").warning(
                 "the audit of step %d failed, and training goes on: %s; further failures are in %s",
                 look.step, look.problem, self.out / LOOKS,
@@ -258,7 +261,7 @@ class AuditCallback:
             raise InvalidInputError.malformed(
                 f"{place}: found no list of looks ({error}); remove it to start over"
             ) from error
-        # evidence that was there once stands, whatever later looks were like
+        # evidence that once sufficed still does, whatever later looks were like
         self._stop = any(_evidence_of(looks[:n]) >= 1 / ALPHA for n in range(1, len(looks) + 1))
         return looks
 

@@ -13,14 +13,8 @@ from typing import Any
 import numpy as np
 
 from clinometer.metrics.classification import image_associations
-from clinometer.metrics.differences import (
-    Family,
-    PortraitPair,
-    bounded_magnitude,
-    difference_row,
-    judged_families,
-    portrait_magnitude,
-)
+from clinometer.metrics.differences import Family, bounded_magnitude, judged_families
+from clinometer.metrics.portraits import PortraitPair, difference_row, portrait_magnitude
 from clinometer.metrics.records import Score
 from clinometer.studies.classification.scores import (
     DENOISER,

@@ -11,7 +11,7 @@ from clinometer.errors import InvalidInputError, RunMismatchError, SuiteError
 from clinometer.metrics.records import Score
 from clinometer.metrics.steerability import steerability_rows
 from clinometer.metrics.steerability_stopping import gap_evidence, rows_when_stopped
-from clinometer.metrics.verdict import StoppingRule
+from clinometer.metrics.stopping import StoppingRule
 from clinometer.report import wording
 from clinometer.report.differences import Quantity, RunsCompared
 from clinometer.report.page import Page

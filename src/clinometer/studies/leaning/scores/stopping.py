@@ -54,23 +54,16 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, judged_when_stopped
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, TEXT_PART
 from clinometer.metrics.records import Score
-from clinometer.metrics.verdict import (
+from clinometer.metrics.stopping import (
     ATTRIBUTE_LEVEL,
     FIXED_ONLY,
-    LEANING,
-    LEVEL,
-    MISSING,
-    REPEATS,
     Evidence,
-    Judgement,
-    ReasonCode,
     StoppingRule,
-    Verdict,
     anytime_p,
     in_family,
-    judged_as,
     without_inference,
 )
+from clinometer.metrics.verdict import LEANING, LEVEL, MISSING, REPEATS, Judgement, ReasonCode, Verdict, judged_as
 from clinometer.stats.equivalence import factors_by_steps, images_to_decide
 from clinometer.stats.multiplicity import holm
 from clinometer.stats.power import POWER
