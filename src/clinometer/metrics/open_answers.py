@@ -175,25 +175,25 @@ def open_distribution(
     require_confidence(confidence)
     rng = generator(rng)
     names, row = np.unique(np.asarray(concepts, str), return_inverse=True)
-    said, column = np.unique(np.asarray(answers, str), return_inverse=True)
+    distinct, column = np.unique(np.asarray(answers, str), return_inverse=True)
     _, layer = np.unique([0] * len(row) if strata is None else list(map(str, strata)), return_inverse=True)
-    shape = (int(layer.max(initial=0)) + 1, len(names), len(said))
+    shape = (int(layer.max(initial=0)) + 1, len(names), len(distinct))
     table = np.zeros(shape)
     np.add.at(table, (layer, row, column), 1)
     views = [table, *(_one_against_rest(table, index) for index in range(len(names) if len(names) > 1 else 0))]
     observed = np.array([float(_information(view)) if len(row) else nan for view in views])
     extreme, total = np.zeros(len(views), np.int64), np.zeros(len(views))
-    if len(names) > 1 and len(said) > 1:
+    if len(names) > 1 and len(distinct) > 1:
         for drawn in _dealt(table, permutations, rng):
-            found = np.stack([_information(drawn), *(
+            information = np.stack([_information(drawn), *(
                 _information(_one_against_rest(drawn, index)) for index in range(len(names))
             )])  # fmt: skip
-            extreme += (found >= observed[:, None] - 1e-12).sum(axis=1)
-            total += found.sum(axis=1)
+            extreme += (information >= observed[:, None] - 1e-12).sum(axis=1)
+            total += information.sum(axis=1)
     p, error, _, _ = sampled_p_value(extreme, permutations)
     reason = (
         "no image has an answer" if not len(row) else "one concept has answers, and it takes two" if len(names) < 2
-        else "all images have one answer" if len(said) < 2 else ""
+        else "all images have one answer" if len(distinct) < 2 else ""
     )  # fmt: skip
     if reason:
         nothing = Dependence(nan, nan, nan, nan, nan, nan, len(row), reason=reason)
@@ -209,7 +209,7 @@ def open_distribution(
         overall, found_each = records[0], tuple(records[1:])
     order = np.argsort(-table.sum(axis=(0, 1)), kind="stable")
     counts = table.sum(axis=0).astype(int)[:, order]
-    return OpenDistribution(tuple(map(str, names)), tuple(map(str, said[order])), counts, overall, found_each)
+    return OpenDistribution(tuple(map(str, names)), tuple(map(str, distinct[order])), counts, overall, found_each)
 
 
 def _one_against_rest(tables: np.ndarray, index: int) -> np.ndarray:

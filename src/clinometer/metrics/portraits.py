@@ -109,16 +109,16 @@ def portrait_magnitude(
         reason = "no two groups to compare have portraits that both runs measure"
         return not_measured(Score(metric=METRIC, reason=reason, **about))
     terms = pool.values * np.array([weights[group] for group in pool.groups])
-    own, other = (
+    of_second, of_first = (
         terms / np.array([np.sum(pool.groups[side] == group) for group in pool.groups])[:, None]
         for side in (pool.second, ~pool.second)
     )
 
     def differ(members: np.ndarray) -> np.ndarray:
         seconds = members.astype(np.float64)
-        return np.asarray(np.abs(seconds @ own).mean(axis=1) - np.abs((1 - seconds) @ other).mean(axis=1))
+        return np.asarray(np.abs(seconds @ of_second).mean(axis=1) - np.abs((1 - seconds) @ of_first).mean(axis=1))
 
-    signs = [np.sign((1 - pool.second) @ other), np.sign(pool.second @ own)]
+    signs = [np.sign((1 - pool.second) @ of_first), np.sign(pool.second @ of_second)]
     differences = [
         mean_difference(
             terms[~pool.second & inside] @ signs[0] / len(signs[0]),
@@ -130,7 +130,7 @@ def portrait_magnitude(
         for inside in [pool.groups == group]
     ]
     row = _row(contrast(differences, [1.0] * len(differences)), **about)
-    tolerance = 1e-10 * float(np.abs(own).sum() + np.abs(other).sum())
+    tolerance = 1e-10 * float(np.abs(of_second).sum() + np.abs(of_first).sum())
     test = permute_statistic(
         differ, pool.second, pool.strata, tolerance=tolerance, n_permutations=n_permutations, rng=rng
     )

@@ -167,10 +167,10 @@ def shares_as_read(answers: ArrayLike, *, confidence: float = 0.95) -> tuple[Rea
     if not read:
         return (ReadShare(nan, nan, nan, 0.0, 1.0, 0),) * (len(y) - 1)
     unread = 1 - read / n
-    found = (wilson_interval(int(count), read, confidence) for count in y[:-1])
+    intervals = (wilson_interval(int(count), read, confidence) for count in y[:-1])
     return tuple(
         ReadShare(each.value, each.low, each.high, (1 - unread) * each.low, (1 - unread) * each.high + unread, read)
-        for each in found
+        for each in intervals
     )
 
 
@@ -279,7 +279,7 @@ def shares_by_reader(
     y, answers = asked.counts(groups), np.asarray(known.answers, int)
     tables, kinds = count_by_kind(known, true, asked, groups=groups)
     corrected = corrected_shares(y, tables, confidence=confidence, same_pictures=same_pictures, kinds=kinds)
-    found = transport(asked, known, true, groups=groups)
+    transported = transport(asked, known, true, groups=groups)
     raw = shares_as_read(y, confidence=confidence)
     share = low = high = bound_low = bound_high = np.full(groups, nan)
     rated, by, needed, reason = None, "", nan, ""
@@ -287,13 +287,13 @@ def shares_by_reader(
         rated = rated_group_shares(true, answers, np.asarray(asked.answers, int), groups=groups, confidence=confidence)
         share, low, high = np.array([(each.value, each.low, each.high) for each in rated.shares]).T
         bound_low, bound_high, by = low, high, "rated"
-    elif corrected.quotable and found.answer != "unlike":
+    elif corrected.quotable and transported.answer != "unlike":
         share, low, high, by = corrected.share, corrected.low, corrected.high, "corrected"
         bound_low, bound_high = corrected.bound_low, corrected.bound_high
     else:
-        needed, reason = labels_needed(y), found.reason if found.answer == "unlike" else corrected.reason
+        needed, reason = labels_needed(y), transported.reason if transported.answer == "unlike" else corrected.reason
     return ReaderShares(
-        raw, corrected, found, rated, share, low, high, bound_low, bound_high, by, needed, reason
+        raw, corrected, transported, rated, share, low, high, bound_low, bound_high, by, needed, reason
     )  # fmt: skip
 
 
@@ -382,7 +382,7 @@ def planned_rows(each: AnsweredQuestion, rows: Iterable[Score]) -> list[Score]:
         if (row.component, row.encoder, row.setting) == ("corrected_share", each.reader, each.question)
     ]
     for concept in each.concepts:
-        own = [row for row in mine if row.concept == concept.concept and 0 < row.value < 1]
+        measured = [row for row in mine if row.concept == concept.concept and 0 < row.value < 1]
         images = int(concept.counts.sum())
         about = Score(
             metric=READING, component="ratings_to_decide", concept=concept.concept, category=concept.category,
@@ -392,11 +392,11 @@ def planned_rows(each: AnsweredQuestion, rows: Iterable[Score]) -> list[Score]:
         if withheld:  # people's labels of these very pictures are the way out
             planned.append(replace(about, value=labels_needed(concept.counts)))
             continue
-        if not own:
+        if not measured:
             planned.append(replace(about, reason="no corrected share between 0 and 1 to plan from"))
             continue
-        furthest = max(own, key=lambda row: abs(row.value - 1 / k))
-        group, shares = each.groups.index(furthest.group), {row.group: row.value for row in own}
+        furthest = max(measured, key=lambda row: abs(row.value - 1 / k))
+        group, shares = each.groups.index(furthest.group), {row.group: row.value for row in measured}
         rates = each.known[:, group] / np.maximum(each.known.sum(axis=1), 1)
         others = np.array([0.0 if name == furthest.group else shares.get(name, 0.0) for name in each.groups])
         read_so = float(others @ rates / others.sum()) if others.sum() else float(np.delete(rates, group).mean())
@@ -411,14 +411,14 @@ def planned_rows(each: AnsweredQuestion, rows: Iterable[Score]) -> list[Score]:
 def agreement_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:
     """Make rows ``alpha``: of all readers and people (by what most saw), and of pairs, ``encoder`` and ``group``."""
     people = {PEOPLE: np.where((most := majority(read.people, len(read.groups) + 1)) < 0, np.nan, most)}
-    found = reader_agreement({**read.answers, **(people if len(read.people) else {})}, confidence=confidence)
+    alphas = reader_agreement({**read.answers, **(people if len(read.people) else {})}, confidence=confidence)
     return [
         Score(
             metric=READING, component="alpha", setting=read.question, encoder=names[0] if len(names) == 2 else "",
             group=names[1] if len(names) == 2 else "", value=alpha.value, low=alpha.low, high=alpha.high,
             n_target=alpha.n, n_a=len(names), reason=alpha.reason,
         )
-        for names, alpha in found.items()
+        for names, alpha in alphas.items()
     ]  # fmt: skip
 
 
@@ -437,18 +437,18 @@ def drift_row(reader: str, differs: np.ndarray, parts: Sequence[int]) -> Score:
     differs : (rounds × units), as in :func:`clinometer.stats.drift.answer_drift`.
     parts : before which part each round was asked; -1 after all.
     """
-    found, there = answer_drift(differs), np.isfinite(differs)
+    drift, there = answer_drift(differs), np.isfinite(differs)
     row = Score(
-        metric=READING, component="drift", category="all", encoder=reader, p=found.p_value, test=DRIFT_TEST,
+        metric=READING, component="drift", category="all", encoder=reader, p=drift.p_value, test=DRIFT_TEST,
         n_target=differs.shape[1], n_a=len(differs), reason="no interval: a test at every round takes its place",
     )  # fmt: skip
     if not there.any():
         return replace(row, p=nan, test="", reason="no picture was answered again")
-    if found.p_value > LEVEL:
+    if drift.p_value > LEVEL:
         return replace(row, value=float(np.nanmean(differs)))
-    part = parts[found.since]
+    part = parts[drift.since]
     setting = f"part {part}" if part >= 0 else "the end"
-    return replace(row, value=found.after, null=found.before, setting=setting, flag=CHANGED_READER)
+    return replace(row, value=drift.after, null=drift.before, setting=setting, flag=CHANGED_READER)
 
 
 def with_changed(rows: Sequence[Score], changed: Collection[str]) -> list[Score]:
@@ -474,14 +474,14 @@ def rated_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:
             if not rated.any():
                 continue
             f = answers[images]
-            found = rated_group_shares(table[:, rated], f[rated], f[~rated], groups=k, confidence=confidence)
+            rated_shares = rated_group_shares(table[:, rated], f[rated], f[~rated], groups=k, confidence=confidence)
             about = {"metric": READING, "concept": concept, "category": category, "setting": read.question,
                      "encoder": reader, "n_target": len(images), "n_a": int(rated.sum())}  # fmt: skip
             rows += [
                 Score(component="rated_share", group=group, value=share.value, low=share.low, high=share.high,
                       null=1 / k, reason=share.reason, **about)  # type: ignore[arg-type]
-                for group, share in zip(read.groups, found.shares, strict=True)
+                for group, share in zip(read.groups, rated_shares.shares, strict=True)
             ]  # fmt: skip
-            why = "" if isfinite(found.more) else UNDECIDABLE
-            rows.append(Score(component="ratings_to_decide", value=found.more, reason=why, **about))  # type: ignore[arg-type]
+            why = "" if isfinite(rated_shares.more) else UNDECIDABLE
+            rows.append(Score(component="ratings_to_decide", value=rated_shares.more, reason=why, **about))  # type: ignore[arg-type]
     return rows

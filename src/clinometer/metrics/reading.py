@@ -308,9 +308,9 @@ def concentration_rows(each: AnsweredQuestion, confidence: float = 0.95) -> Iter
     the same shares in all concepts.
     """
     read = np.array([concept.counts[:-1] for concept in each.concepts]).reshape(-1, len(each.groups))
-    found = concentration(read, each.known[:, :-1], confidence=confidence)
+    result = concentration(read, each.known[:, :-1], confidence=confidence)
     about = Score(metric=READING, component="one_value", encoder=each.reader, setting=each.question)
-    for concept, counts, one, chance in zip(each.concepts, read, found.group.tolist(), found.chance, strict=True):
+    for concept, counts, one, chance in zip(each.concepts, read, result.group.tolist(), result.chance, strict=True):
         n = int(counts.sum())
         yield replace(
             about, concept=concept.concept, category=concept.category, n_target=n, n_a=int(counts.max()),
@@ -319,20 +319,20 @@ def concentration_rows(each: AnsweredQuestion, confidence: float = 0.95) -> Iter
             reason="" if isfinite(chance) else f"{n} images are read, and it takes {FEWEST_IMAGES}",
         )  # fmt: skip
     over = replace(
-        about, component="concentration", category="all", value=found.value, low=found.low, high=found.high,
-        n_target=found.n, n_a=found.n_one, reason=found.reason, family=f"{READING}: a test by itself",
+        about, component="concentration", category="all", value=result.value, low=result.low, high=result.high,
+        n_target=result.n, n_a=result.n_one, reason=result.reason, family=f"{READING}: a test by itself",
     )  # fmt: skip
-    yield replace(over, null=found.null, p=found.p, q=found.p, test=AT_PARITY)
+    yield replace(over, null=result.null, p=result.p, q=result.p, test=AT_PARITY)
     yield replace(
-        over, component="concentration_pooled", null=found.null_pooled, p=found.p_pooled, q=found.p_pooled,
-        p_error=found.p_pooled_error, n_splits=DEALT if found.p_pooled_error else 0, test=BY_DEALING,
+        over, component="concentration_pooled", null=result.null_pooled, p=result.p_pooled, q=result.p_pooled,
+        p_error=result.p_pooled_error, n_splits=DEALT if result.p_pooled_error else 0, test=BY_DEALING,
     )  # fmt: skip
 
 
 def _judge(rows: Sequence[Score], each: AnsweredQuestion) -> list[Score]:
     """Judge the shares against 1/K as one family; of two groups one says it all, and its row has the verdict."""
     two, null = len(each.groups) == 2, 1 / len(each.groups)
-    rows, told = [row for row in rows if row.group], [row for row in rows if not row.group]
+    rows, others = [row for row in rows if row.group], [row for row in rows if not row.group]
     mine = [row for row in rows if not two or row.group == each.groups[0]]
     family = f"{READING}: {each.question} by {each.reader} over {len(mine)} shares"
     shifted = [replace(row, value=row.value - null, low=row.low - null, high=row.high - null) for row in mine]
@@ -350,7 +350,7 @@ def _judge(rows: Sequence[Score], each: AnsweredQuestion) -> list[Score]:
     }  # fmt: skip
     blank = {"p": nan, "depends_on": ""} if two else {}
     return [
-        *told,
+        *others,
         *(verdicts.get((row.concept, row.group)) or replace(row, **blank) for row in rows),  # type: ignore[arg-type]
     ]
 
@@ -443,13 +443,13 @@ def open_rows(
     return rows
 
 
-def _add_test(row: Score, found: Dependence | ConceptAssociation, test: str, over: str = "") -> Score:
-    if found.reason:
-        return replace(row, reason=found.reason)
+def _add_test(row: Score, result: Dependence | ConceptAssociation, test: str, over: str = "") -> Score:
+    if result.reason:
+        return replace(row, reason=result.reason)
     family = f"{READING}: {row.component} in {row.setting} by {row.encoder} over {over}" if over else (
         f"{READING}: a test by itself"
     )  # fmt: skip
     return replace(
-        row, value=found.value, low=found.low, high=found.high, null=found.null, p=found.p, p_error=found.p_error,
-        q=found.q if over else found.p, test=test, family=family,
+        row, value=result.value, low=result.low, high=result.high, null=result.null, p=result.p, p_error=result.p_error,
+        q=result.q if over else result.p, test=test, family=family,
     )  # fmt: skip

@@ -141,20 +141,20 @@ def selection_rows(held: SourceShares, confidence: float = 0.95) -> list[Score]:
     concepts and settings of one source.
     """
     k = len(held.groups)
-    own = [list(held.rows[at : at + k]) for at in range(0, len(held.rows), k)]
+    by_concept = [list(held.rows[at : at + k]) for at in range(0, len(held.rows), k)]
     counted = held.known is None and held.counts is not None
-    own += [list(held.overall)] if held.overall else list(_pooled(held, confidence)) if counted else []
-    if not own:
+    by_concept += [list(held.overall)] if held.overall else list(_pooled(held, confidence)) if counted else []
+    if not by_concept:
         return []
     share, low, high, bound_low, bound_high = (
-        np.array([[getattr(row, name) for row in rows] for rows in own])
+        np.array([[getattr(row, name) for row in rows] for rows in by_concept])
         for name in ("value", "low", "high", "bound_low", "bound_high")
     )
-    worth = np.array([rows[0].n_target for rows in own]) if counted else None
-    found = selection_ratios(share, low, high, worth=worth, confidence=confidence)
+    worth = np.array([rows[0].n_target for rows in by_concept]) if counted else None
+    ratios = selection_ratios(share, low, high, worth=worth, confidence=confidence)
     bounds = _ratios_within(bound_low, bound_high)
-    made = list[Score]()
-    for at, rows in enumerate(own):
+    scores = list[Score]()
+    for at, rows in enumerate(by_concept):
         first = rows[0]
         about = Score(
             metric=SELECTION, component=SMALLEST, concept=first.concept, category=first.category, setting=first.setting,
@@ -162,21 +162,21 @@ def selection_rows(held: SourceShares, confidence: float = 0.95) -> list[Score]:
             n_a=first.n_a, flag=first.flag, null=1.0, reason=first.reason, reason_code=first.reason_code,
         )  # fmt: skip
         smallest = replace(
-            about, group=held.groups[int(found.group[at])] if isfinite(found.smallest[at]) else "",
-            value=float(found.smallest[at]), low=float(found.smallest_low[at]), high=float(found.smallest_high[at]),
-            bound_low=float(bounds[0][at].min()), bound_high=float(bounds[1][at].min()), p=float(found.p[at]),
+            about, group=held.groups[int(ratios.group[at])] if isfinite(ratios.smallest[at]) else "",
+            value=float(ratios.smallest[at]), low=float(ratios.smallest_low[at]), high=float(ratios.smallest_high[at]),
+            bound_low=float(bounds[0][at].min()), bound_high=float(bounds[1][at].min()), p=float(ratios.p[at]),
             test=TEST,
         )  # fmt: skip
-        made.append(smallest)
-        made += [
+        scores.append(smallest)
+        scores += [
             replace(
-                about, component=TO_LARGEST, group=group, value=float(found.value[at, g]),
-                low=float(found.low[at, g]), high=float(found.high[at, g]), bound_low=float(bounds[0][at, g]),
+                about, component=TO_LARGEST, group=group, value=float(ratios.value[at, g]),
+                low=float(ratios.low[at, g]), high=float(ratios.high[at, g]), bound_low=float(bounds[0][at, g]),
                 bound_high=float(bounds[1][at, g]),
             )
             for g, group in enumerate(held.groups if 2 < k <= MOST_GROUPS else ())
         ]  # fmt: skip
-    return corrected(made, f"{SELECTION}: {len(own)} ratios of {made[0].setting or 'all concepts'}")
+    return corrected(scores, f"{SELECTION}: {len(by_concept)} ratios of {scores[0].setting or 'all concepts'}")
 
 
 def _pooled(held: SourceShares, confidence: float) -> Iterator[list[Score]]:

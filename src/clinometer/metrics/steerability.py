@@ -152,9 +152,9 @@ def _cell_rows(
                 replace(share("default_share", count, n, group), null=1 / len(groups)), count, n, confidence, unread
             )
     else:
-        own = int(counts[groups.index(cell.asked)])
-        yield with_share_bounds(share("success", own, n), own, n, confidence, unread)
-        yield share("other_group", n - unread - own, n)
+        shown = int(counts[groups.index(cell.asked)])
+        yield with_share_bounds(share("success", shown, n), shown, n, confidence, unread)
+        yield share("other_group", n - unread - shown, n)
         yield from errors.checks
         yield _corrected_success(replace(about, test=asked.source), cell, asked, errors)
     yield share("unread", unread, n, reason=cell.unread)
@@ -195,8 +195,8 @@ def _raw_rows(pair: SteeredPair, asked: AnsweredQuestion, confidence: float) -> 
     """Report the gap as read, with what it might be whatever the reader's errors, and the gap of concepts shown."""
     a, b = asked.groups.index(pair.a.asked), asked.groups.index(pair.b.asked)
     right = [(each.answers == k).astype(int) for each, k in ((pair.a, a), (pair.b, b))]
-    found = share_gap([pair.sets(1 - right[0], right[1], 2)], 0, 1, confidence=confidence)
-    row = _with_gap(replace(pair.about(asked, "gap"), test=GAP_TEST), found)
+    gap = share_gap([pair.sets(1 - right[0], right[1], 2)], 0, 1, confidence=confidence)
+    row = _with_gap(replace(pair.about(asked, "gap"), test=GAP_TEST), gap)
     if isfinite(row.value):
         low, high = _bounds_of_errors([int(each.sum()) for each in right], [len(each) for each in right], confidence)
         row = replace(row, bound_low=low, bound_high=high)
@@ -312,8 +312,8 @@ def _mean_gap(
     sets = [pair.sets(pair.a.answers, pair.b.answers, groups) for pair in usable]
     a, b = (asked.groups.index(group) for group in (usable[0].a.asked, usable[0].b.asked))
     table = labelled_table(usable[0].errors_a, elsewhere=True)
-    found = share_gap(sets, a, b, table, sampled=component == "mean_gap", margin=margin, confidence=confidence)
-    return _with_gap(row, found)
+    gap = share_gap(sets, a, b, table, sampled=component == "mean_gap", margin=margin, confidence=confidence)
+    return _with_gap(row, gap)
 
 
 def _over_concepts(pairs: Sequence[SteeredPair], asked: AnsweredQuestion, component: str) -> Score:
