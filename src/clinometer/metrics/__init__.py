@@ -10,7 +10,6 @@ import warnings
 from typing import Any
 
 from clinometer.metrics.classification import choice_association, image_associations, pairwise_wins
-from clinometer.metrics.concentration import Concentration, concentration
 from clinometer.metrics.distribution import (
     DistributionScore,
     bias_amplification_score,
@@ -45,6 +44,7 @@ from clinometer.metrics.mcas import (
     signed_diffusion_bias,
     xmcas,
 )
+from clinometer.metrics.one_group import Concentration, concentration
 from clinometer.metrics.readers import (
     GroupShares,
     ReaderShares,

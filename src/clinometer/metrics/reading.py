@@ -7,7 +7,7 @@ With K groups and "cannot tell", y_r of a concept's n images are answered r, and
     corrected_share   π̂_k of the likelihood of y and L         of the images that are read: stats.confusion
     transport         whether the errors carry over to them    metrics.transport
     verdict           π_k against 1/K                          q over the concepts and groups of one reader and question
-    concentration     concepts of which all are read as one    metrics.concentration.concentration
+    concentration     concepts of which all are read as one    metrics.one_group.concentration
 
 An open question has free answers: a distribution over them, and whether it depends on the concept
 (:mod:`clinometer.metrics.open_answers`).
@@ -26,7 +26,7 @@ from typing import Final
 
 import numpy as np
 
-from clinometer.metrics.concentration import DEALT, concentration
+from clinometer.metrics.one_group import DEALT, concentration
 from clinometer.metrics.open_answers import ConceptAssociation, Dependence, OpenDistribution
 from clinometer.metrics.records import DECIDES, READING, Score, corrected
 from clinometer.metrics.transport import ReadPictures, count_by_kind, transport
