@@ -1,4 +1,4 @@
-"""Two models as editors, or one at two settings: whom the second flips or lightens otherwise than the first.
+"""Differences of two models as editors, or of one at two settings: whom the second flips or lightens more.
 
 See decision 21.
 """
@@ -36,7 +36,7 @@ class EditedPortraits:
     groups : (n,) each portrait's position in the design's groups.
     readings : of every encoder, the same in both runs.
     tone_change : (n, P, S) change of the individual typology angle, degrees; NaN where a tone is unknown.
-    missing : (n, P, S) edits that were asked for and are not there; none where it is not given.
+    missing : (n, P, S) edits that were asked for and are not there; None where all are.
     batches : (n,) the batch that each portrait came in; None where each is one by itself.
     """
 
@@ -85,14 +85,14 @@ def compare_edits(
     counts batches. Pairs are of one batch where either of their portraits are.
     """
     runs, units = (first, second), _units(first, second, paired)
-    one, two = (_by_unit(run, own) for run, own in zip(runs, units, strict=True))
+    one, two = map(_by_unit, runs, units)
     study = _EditComparison(one, two, design, paired, n_permutations, seed, confidence)
     flipped = [
         {
-            reading.encoder: batch_means(flips(read_gender(reading.before), read_gender(reading.after))[0], own)
+            reading.encoder: batch_means(flips(read_gender(reading.before), read_gender(reading.after))[0], labels)
             for reading in run.readings
         }
-        for run, own in zip(runs, units, strict=True)
+        for run, labels in zip(runs, units, strict=True)
     ]
     rows: list[Score] = []
     for encoder in flipped[0]:
@@ -102,20 +102,20 @@ def compare_edits(
     followed = [[reading.followed for reading in run.readings if reading.followed is not None] for run in runs]
     if all(len(run) == len(flipped[0]) for run in followed):
         erased = [
-            [batch_means(np.where(np.isnan(each), np.nan, each <= 0), own) for each in run]
-            for run, own in zip(followed, units, strict=True)
+            [batch_means(np.where(np.isnan(gain), np.nan, gain <= 0), labels) for gain in run]
+            for run, labels in zip(followed, units, strict=True)
         ]
-        for encoder, of_first, of_second in zip(flipped[0], *erased, strict=True):
-            rows += study.erasure_rows(of_first, of_second, encoder)
+        for encoder, first_erased, second_erased in zip(flipped[0], *erased, strict=True):
+            rows += study.erasure_rows(first_erased, second_erased, encoder)
         rows += study.erasure_rows(np.mean(erased[0], axis=0), np.mean(erased[1], axis=0), "mean")
     return [*rows, *study.tone_rows(), study.magnitude(means[0], means[1])]
 
 
 def _units(first: EditedPortraits, second: EditedPortraits, paired: bool) -> tuple[np.ndarray | None, ...]:
     """Number the batches of both runs' portraits, within their groups; of pairs the same of both."""
-    known = [None if run.batches is None else within_groups(run.groups, run.batches) for run in (first, second)]
-    both = [own for own in known if own is not None]
-    return (linked(both),) * 2 if paired and both else tuple(known)
+    units = [None if run.batches is None else within_groups(run.groups, run.batches) for run in (first, second)]
+    known = [labels for labels in units if labels is not None]
+    return (linked(known),) * 2 if paired and known else tuple(units)
 
 
 def _by_unit(run: EditedPortraits, units: np.ndarray | None) -> EditedPortraits:
@@ -150,7 +150,7 @@ class _EditComparison:
             return self.rows(pair, self.asymmetry(), _side, "flip_asymmetry", shares=True, encoder=encoder)
 
         sides = (self.design.a, self.design.b) if encoder == "mean" else None
-        return [*rates, *_judge(rows(), "flip asymmetry", sides, [rows(side) for side in self.ways])]
+        return [*rates, *self.judged(rows, "flip asymmetry", sides)]
 
     def tone_rows(self) -> list[Score]:
         """Report changes of skin tone of every group, then the contrast of the two tones, where the design has some."""
@@ -162,10 +162,8 @@ class _EditComparison:
         if len(self.design.tones) != 2:
             return rows
         lighter, darker = self.design.tones
-        contrasts = self.rows(
-            self.pair(*changes, _side), self.tone_contrast(lighter, darker), _side, "ita_contrast", shares=False,
-            encoder=PIXELS,
-        )  # fmt: skip
+        pair, weights = self.pair(*changes, _side), self.tone_contrast(lighter, darker)
+        contrasts = self.rows(pair, weights, _side, "ita_contrast", shares=False, encoder=PIXELS)
         contrasts = [without_bounds(without_wide_interval(row)) for row in contrasts]
         sides = (f"lightening {darker} skin", f"lightening {lighter} skin")
         return [*rows, *_judge(contrasts, "skin tone contrast", sides)]
@@ -179,18 +177,18 @@ class _EditComparison:
         lightest, *others = self.design.tones
 
         def rows(side: int | None = None) -> list[Score]:
-            found = []
+            contrasts = []
             for tone in others:
                 weights = self.tone_contrast(lightest, tone)
                 pair = self.pair(*self.filled((first, second), weights, _side, side), _side)
                 named = {"group": tone} if len(others) > 1 else {}
-                found += self.rows(pair, weights, _side, "erasure_contrast", shares=True, encoder=encoder, **named)
-            return found
+                contrasts += self.rows(pair, weights, _side, "erasure_contrast", shares=True, encoder=encoder, **named)
+            return contrasts
 
         whose = f"{others[0]} portraits" if len(others) == 1 else "the tone"
         asked = "leaving out what is asked of"
         between = (f"{asked} {whose}", f"{asked} {lightest} portraits") if sides else None
-        return [*rates, *_judge(rows(), "soft erasure by tone", between, [rows(side) for side in self.ways])]
+        return [*rates, *self.judged(rows, "soft erasure by tone", between)]
 
     def magnitude(self, first: np.ndarray, second: np.ndarray) -> Score:
         """Return the asymmetry's size over classes and strengths."""
@@ -216,23 +214,16 @@ class _EditComparison:
 
     def asymmetry(self) -> dict[str, float]:
         """Return weights of the sides in the flip asymmetry: b's − a's, mean over the tones that both genders have."""
-        return self._weights(
-            [group.tone for group in self.design.groups],
-            lambda tone: (PortraitGroup("", self.design.b, tone), PortraitGroup("", self.design.a, tone)),
-        )
+        tones = dict.fromkeys(group.tone for group in self.design.groups)
+        return self._weights([(_place(self.design.b, tone), _place(self.design.a, tone)) for tone in tones])
 
     def tone_contrast(self, lighter: str, darker: str) -> dict[str, float]:
         """Return the sides' weights in the contrast of tones: darker − lighter, mean over genders that have both."""
-        return self._weights(
-            [group.gender for group in self.design.groups],
-            lambda gender: (PortraitGroup("", gender, darker), PortraitGroup("", gender, lighter)),
-        )
+        genders = dict.fromkeys(group.gender for group in self.design.groups)
+        return self._weights([(_place(gender, darker), _place(gender, lighter)) for gender in genders])
 
-    def _weights(
-        self, strata: Sequence[str], sides: Callable[[str], tuple[PortraitGroup, PortraitGroup]]
-    ) -> dict[str, float]:
+    def _weights(self, pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
         names = {_side(group) for group in self.design.groups}
-        pairs = [tuple(map(_side, sides(stratum))) for stratum in dict.fromkeys(strata)]
         pairs = [pair for pair in pairs if set(pair) <= names]
         return {side: sign / len(pairs) for pair in pairs for side, sign in zip(pair, (1, -1), strict=True)}
 
@@ -249,63 +240,66 @@ class _EditComparison:
         """Return a row for each group and cell, one family."""
 
         def rows(side: int | None = None) -> list[Score]:
-            values = self.filled((first, second), {group.name: 1.0 for group in self.design.groups}, _name, side)
-            pair = self.pair(*values, _name)
-            return [
-                row
-                for group in self.design.groups
-                for row in self.rows(
-                    pair, {group.name: 1.0}, _name, component, shares=shares, encoder=encoder, group=group.name
-                )
-            ]
+            names = [group.name for group in self.design.groups]
+            pair = self.pair(*self.filled((first, second), dict.fromkeys(names, 1.0), _name, side), _name)
+            by_group = (
+                self.rows(pair, {name: 1.0}, _name, component, shares=shares, encoder=encoder, group=name)
+                for name in names
+            )
+            return [row for group_rows in by_group for row in group_rows]
 
-        fillings = [rows(side) for side in self.ways] if shares else []
-        return _judge(rows(), component.replace("_", " "), sides, fillings)
+        subject = component.replace("_", " ")
+        return self.judged(rows, subject, sides) if shares else _judge(rows(), subject, sides)
+
+    def judged(
+        self, rows: Callable[[int | None], list[Score]], subject: str, sides: tuple[str, str] | None
+    ) -> list[Score]:
+        """Judge rows, with their bounds for what is missing; ``rows`` : computes them with a filling, or without."""
+        return _judge(rows(None), subject, sides, [rows(side) for side in self.ways])
 
     @property
     def ways(self) -> tuple[int, ...]:
-        """How what is missing is filled in: as it makes a difference least, and most; none where nothing is."""
+        """How missing edits are filled in: so that a difference is least (0), and most; empty where none is missing."""
         lost = [run.missing is not None and run.missing.any() for run in (self.first, self.second)]
         return (0, 1) if any(lost) else ()
 
     def filled(
         self, values: tuple[np.ndarray, np.ndarray], weights: Mapping[str, float], named: Named, side: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return both runs' flips with what is missing taken to be flipped, or not; as they are for ``side`` None."""
+        """Return both runs' flips with missing edits assumed flipped, or not; as they are for ``side`` None."""
         if side is None:
             return values
         up = np.array([weights.get(named(group), 0.0) > 0 for group in self.design.groups])
         first, second = (
-            own if run.missing is None else np.where(run.missing, (up[run.groups] == most)[:, None, None], own)
-            for run, own, most in zip((self.first, self.second), values, (not side, bool(side)), strict=True)
+            flipped if run.missing is None else np.where(run.missing, (up[run.groups] == most)[:, None, None], flipped)
+            for run, flipped, most in zip((self.first, self.second), values, (not side, bool(side)), strict=True)
         )
         return first, second
 
     def pair(self, first: np.ndarray, second: np.ndarray, named: Named, *, classes_only: bool = False) -> PortraitPair:
-        """Return each portrait's mean over the professions of every cell, by whatever the groups are called."""
+        """Return each portrait's mean over the professions of every cell, by the names of groups from ``named``."""
         cells = [cell for cell in self.design.cells() if not (classes_only and "concept" in cell[2])]
         names = np.array([named(group) for group in self.design.groups])
-        runs, originals = (self.first, self.second), (first, second)
-        first, second = self._keep_shared(first, second)
+        runs, originals, shared = (self.first, self.second), (first, second), self._keep_shared(first, second)
         numbers = []
-        for run, values in zip(runs, (first, second), strict=True):
+        for run, values in zip(runs, shared, strict=True):
             columns = np.stack([portrait_means(values, positions, s) for positions, s, _ in cells], axis=1)
             numbers.append({name: columns[names[run.groups] == name] for name in dict.fromkeys(names.tolist())})
         lost: dict[str, list[list[str]]] = {}
         for group, name in enumerate(names.tolist()):
-            # what one run at least measured of its edits, (professions × strengths), and was left out
+            # edits that at least one run measured, (professions × strengths), and that were left out
             had, has = (
                 [np.isfinite(values[run.groups == group]).any(axis=0) for run, values in zip(runs, both, strict=True)]
-                for both in (originals, (first, second))
+                for both in (originals, shared)
             )
-            here = (had[0] | had[1]) & ~(has[0] & has[1])
+            left_out = (had[0] | had[1]) & ~(has[0] & has[1])
             by_cell = lost.setdefault(name, [[] for _ in cells])
             for order, (positions, s, _) in enumerate(cells):
-                by_cell[order] += [list(self.design.professions)[p] for p in positions if here[p, s]]
+                by_cell[order] += [list(self.design.professions)[p] for p in positions if left_out[p, s]]
         return PortraitPair(numbers[0], numbers[1], self.paired, lost)
 
     def _keep_shared(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Drop the edits that one run could not measure from both: a mean would be of other edits.
+        """Drop the edits that one run could not measure from both, so that their means are of the same edits.
 
         Of pairs, edit by edit; else whole professions of a group, at a strength.
         """
@@ -350,8 +344,12 @@ def _name(group: PortraitGroup) -> str:
 
 
 def _side(group: PortraitGroup) -> str:
-    """Return what groups of one gender and tone share."""
-    return f"{group.gender}, {group.tone}"
+    return _place(group.gender, group.tone)
+
+
+def _place(gender: str, tone: str) -> str:
+    """Return the name of all groups of one gender and tone."""
+    return f"{gender}, {tone}"
 
 
 def _judge(
@@ -363,8 +361,8 @@ def _judge(
     """Correct and judge classes and single professions apart: the second family repeats the first in detail."""
 
     def family(units: str, *, detail: bool) -> Family:
-        own, *filled = [[row for row in some if bool(row.concept) == detail] for some in (rows, *fillings)]
-        name = f"{subject} of {len(own)} {units} × strengths × groups"
-        return Family(rows=own, name=name, sides=sides, fillings=filled)
+        chosen, *filled = [[row for row in some if bool(row.concept) == detail] for some in (rows, *fillings)]
+        name = f"{subject} of {len(chosen)} {units} × strengths × groups"
+        return Family(rows=chosen, name=name, sides=sides, fillings=filled)
 
     return judged_families([family("classes", detail=False), family("professions", detail=True)])

@@ -1,7 +1,7 @@
-"""What an editing study is given: its design, what encoders read, the faces and how their average changes in tone.
+"""The inputs of an editing study: its design, encoders' readings, faces, and how their average changes in tone.
 
-Faces are taken a few portraits at a time, as they may wait outside memory; what is held at once is one group's, of one
-class of professions at one strength. See decision 25.
+Faces are read a few portraits at a time, as they may be kept outside memory; in memory at once are those of one group,
+in one class of professions at one strength. See decision 25.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class GenderReadings:
     after : (n, P, S, W) the same of the edits; NaN where there is no image.
     identity : (n, P, S) cosine of the portrait and its edit.
     followed : (n, P, S) by how much more an edit came nearer to what it should show than to what others should; None
-        where the suite says of none what it shows.
+        where the suite does not say what edits show.
     """
 
     encoder: str
@@ -89,7 +89,7 @@ class GenderReadings:
 
 
 class Images(Protocol):
-    """Images by position, indexed as numpy's arrays are; they may wait outside memory."""
+    """Images by position, indexed as numpy's arrays are; they may be kept outside memory."""
 
     def __getitem__(self, index: Any, /) -> np.ndarray:
         """Return those at some positions: (…, h, w, 3)."""
@@ -129,14 +129,14 @@ FEWEST_FACES: Final = 4
 """Portraits from which on the interval of an average face was shown to cover (docs/simulations.md)."""
 
 PORTRAITS_AT_ONCE: Final = 16
-"""Whose images are looked at together."""
+"""Portraits whose images are read together."""
 
 
 def average_face(faces: Iterable[np.ndarray]) -> tuple[np.ndarray | None, int]:
-    """Mean of faces, each (h, w, 3) in [0, 1], pixel by pixel, without those that are missing (NaN); and of how many.
+    """Return the mean of faces (h, w, 3) in [0, 1], pixel by pixel, without missing ones (NaN), and their number.
 
-    None without any. The faces must lie over each other: warped (:mod:`clinometer.stats.skin`), or roughly alike
-    as headshots from one prompt are. They are added up one after the other, so none need be held.
+    None without any. The faces must be aligned: warped (:mod:`clinometer.stats.skin`), or roughly alike as headshots
+    from one prompt are. They are added up one after the other, so they need not be in memory together.
     """
     total, n = None, 0
     for face in faces:
@@ -159,7 +159,7 @@ def portrait_faces(images: Images, portraits: np.ndarray) -> Iterator[np.ndarray
 
 
 def edit_faces(images: Images, portraits: np.ndarray, positions: Sequence[int], s: int) -> Iterator[np.ndarray]:
-    """Yield those of their edits into some professions at one strength: (m, professions, h, w, 3)."""
+    """Yield the images of portraits' edits into some professions at one strength: (m, professions, h, w, 3)."""
     for first in range(0, len(portraits), PORTRAITS_AT_ONCE):
         yield images[portraits[first : first + PORTRAITS_AT_ONCE, None], np.array(positions), s]
 
@@ -201,7 +201,7 @@ def _stack(pieces: Iterable[np.ndarray], n: int) -> np.ndarray:
 
 
 class _AverageFaces:
-    """The average face of a group's portraits (n, h, w, 3), held against those of their edits."""
+    """The average face of a group's portraits (n, h, w, 3), compared with those of their edits."""
 
     def __init__(self, before: np.ndarray, n_resamples: int, seed: int, batches: np.ndarray | None = None) -> None:
         self._before, self._has_face, self._batches = before, _are_whole(before), batches
@@ -226,8 +226,8 @@ class _AverageFaces:
             return Estimate(nan, nan, nan, n, "too little skin in the average face")
         units = n if labels is None else len(np.unique(labels))
         if units < FEWEST_FACES:
-            of = "portraits" if labels is None else "batches"
-            few = f"no interval: an average face of fewer than {FEWEST_FACES} {of}"
+            unit = "portraits" if labels is None else "batches"
+            few = f"no interval: an average face of fewer than {FEWEST_FACES} {unit}"
             return Estimate(value, nan, nan, n, "one cluster has no spread" if n == 1 else few)
         changes = draws_after - draws
         ends = percentile_interval(changes, freedom=units - 1, value=value)
@@ -236,11 +236,8 @@ class _AverageFaces:
 
     def _angles(self, faces: np.ndarray, labels: np.ndarray | None) -> tuple[float, np.ndarray]:
         """Return the angle of the average of whole faces, and its replicates where there are two or more."""
-        angle, n = average_face_angle(faces), len(faces)
-        if np.isnan(angle):
-            return angle, np.zeros(0)
-        units = n if labels is None else len(np.unique(labels))
-        if units == 1:
+        angle, units = average_face_angle(faces), len(faces) if labels is None else len(np.unique(labels))
+        if np.isnan(angle) or units == 1:
             return angle, np.zeros(0)
         drawn = rao_wu_weights([units], self._n_resamples, np.random.default_rng([self._seed, 3]))
         weights = by_picture(drawn, labels)
@@ -253,7 +250,7 @@ def _are_whole(faces: np.ndarray) -> np.ndarray:
 
 
 def mean_of_known(values: np.ndarray, axis: int) -> np.ndarray:
-    """Mean along an axis of what is there; NaN where nothing is."""
+    """Return the mean along an axis of what is known; NaN where nothing is."""
     is_known = np.isfinite(values)
     counts = is_known.sum(axis=axis)
     total = np.where(is_known, values, 0.0).sum(axis=axis)

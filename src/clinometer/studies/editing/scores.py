@@ -120,7 +120,7 @@ def editing_study(
     ``edit_gain``                mean gain of what an edit should show over the gain of what the others should: by how
                                  much its cosine with the text is larger than the portrait's
     ``soft_erasure``             share of edits whose gain is 0 or less: the instruction left no sign. 1 of an editor
-                                 that gives the portrait back, 1/2 of one that changes it by chance
+                                 that returns the portrait unchanged, 1/2 of one that changes it by chance
     ``erasure_contrast``         soft erasure of a tone − of the first, mean over genders; positive: it is erased more.
                                  p: tones permuted within genders
     ``ita_change``               mean change of the individual typology angle, degrees; positive: lighter. p: before
@@ -146,14 +146,13 @@ def editing_study(
         raise InvalidInputError.wrong_shape(
             f"expected (n,) positions among {len(design.groups)} groups", field="groups"
         )
-    expected = {"before": (n,), "after": cells}
-    for name, shape in expected.items():
-        for owner, own_shape in [("faces", getattr(faces, name).shape)] + [
-            (reading.encoder, getattr(reading, name).shape[:-1]) for reading in readings
-        ]:
-            if own_shape != shape:
-                raise InvalidInputError.wrong_shape(f"{owner}: {name}: expected shape {shape}, found {own_shape}")
-    lost = np.zeros((len(groups), len(design.professions), len(design.strengths)), bool) if missing is None else missing
+    for name, expected in {"before": (n,), "after": cells}.items():
+        shapes = [("faces", getattr(faces, name).shape)]
+        shapes += [(reading.encoder, getattr(reading, name).shape[:-1]) for reading in readings]
+        for owner, shape in shapes:
+            if shape != expected:
+                raise InvalidInputError.wrong_shape(f"{owner}: {name}: expected shape {expected}, found {shape}")
+    lost = np.zeros(cells, bool) if missing is None else missing
     labels = None if batches is None else within_groups(groups, batches)
     study = _EditingStudy(groups, design, n_permutations, n_resamples, seed, lost, labels)
     rows: list[Score] = []
@@ -165,15 +164,12 @@ def editing_study(
         faces, groups, len(design.groups), [(positions, s) for positions, s, _ in classes],
         n_resamples=n_resamples, seed=seed, batches=labels,
     )  # fmt: skip
-    return (
-        rows
-        + _batch_rows(study, readings)
-        + [
-            _row(changes[order, g], "average_face_ita_change", encoder=PIXELS, group=group.name, **names)
-            for order, (_, _, names) in enumerate(classes)
-            for g, group in enumerate(design.groups)
-        ]
-    )
+    rows += _batch_rows(study, readings)
+    for order, (_, _, names) in enumerate(classes):
+        for g, group in enumerate(design.groups):
+            change = changes[order, g]
+            rows.append(_row(change, "average_face_ita_change", encoder=PIXELS, group=group.name, **names))
+    return rows
 
 
 @dataclass(frozen=True)
@@ -191,7 +187,7 @@ class _EditingStudy:
         return None if self.batches is None else self.batches[chosen]
 
     def filled(self, values: np.ndarray, flipped: np.ndarray | bool) -> np.ndarray:
-        """Return flips (n, P, S) with what is missing of each portrait taken to be flipped or not, (n,) or of all."""
+        """Return flips (n, P, S) with the missing edits of each portrait, (n,) or of all, assumed flipped or not."""
         return np.where(self.missing, np.reshape(flipped, (-1, 1, 1)).astype(float), values)
 
     def bounded_rows(self, values: np.ndarray, component: str, encoder: str) -> list[Score]:
@@ -201,29 +197,25 @@ class _EditingStudy:
         return with_bounds(rows(values), {MISSING: fillings})
 
     def members(self, gender: str | None = None, tone: str | None = None) -> np.ndarray:
-        """State which portraits are of a gender, of a tone, or both."""
-        chosen = [
-            (gender is None or group.gender == gender) and (tone is None or group.tone == tone)
-            for group in self.design.groups
-        ]
-        return np.asarray(np.asarray(chosen)[self.groups])
+        """Return which portraits are of a gender, of a tone, or both: (n,)."""
+        of_groups = [gender in (None, group.gender) and tone in (None, group.tone) for group in self.design.groups]
+        return np.asarray(np.asarray(of_groups)[self.groups])
 
     def group_rows(self, values: np.ndarray, component: str, estimate: Estimator, **fields: str) -> list[Score]:
         """Return a row for each group and cell of ``values`` (n, P, S)."""
         rows = []
         for positions, s, names in self.design.cells():
             for g, group in enumerate(self.design.groups):
-                own = self.groups == g
-                means, labels = portrait_means(values[own], positions, s), self.batches_of(own)
-                lost = int(self.missing[own][:, positions, s].sum())
-                row = _row(estimate(means, len(positions), batches=labels), component, group=group.name,
-                           n_missing=lost, **names, **fields)  # fmt: skip
-                rows.append(row if labels is None else replace(row, n_batches=_known_batches(means, labels)))
+                members = self.groups == g
+                means, labels = portrait_means(values[members], positions, s), self.batches_of(members)
+                row = _row(
+                    estimate(means, len(positions), batches=labels), component, group=group.name,
+                    n_missing=int(self.missing[members][:, positions, s].sum()), **names, **fields,
+                )  # fmt: skip
+                if labels is not None:
+                    row = replace(row, n_batches=len(np.unique(labels[np.isfinite(means)])))
+                rows.append(row)
         return rows
-
-
-def _known_batches(means: np.ndarray, labels: np.ndarray) -> int:
-    return len(np.unique(labels[np.isfinite(means)]))
 
 
 def _batch_rows(study: _EditingStudy, readings: Sequence[GenderReadings]) -> list[Score]:
@@ -231,13 +223,13 @@ def _batch_rows(study: _EditingStudy, readings: Sequence[GenderReadings]) -> lis
     if study.batches is None or not readings:
         return []
     margins = np.mean([reading.before[:, 0] for reading in readings], axis=0)
-    chosen = [(study.groups == g) & np.isfinite(margins) for g in range(len(study.design.groups))]
-    labels = [study.batches[own] for own in chosen]
-    value = batch_correlation([margins[own, None] for own in chosen], labels)
+    groups = [(study.groups == g) & np.isfinite(margins) for g in range(len(study.design.groups))]
+    labels = [study.batches[members] for members in groups]
+    value = batch_correlation([margins[members, None] for members in groups], labels)
     return [
         Score(
             metric=PICTURES, component="batches", category="all", encoder="", value=value, flag=BATCHES_KNOWN,
-            n_target=sum(map(len, labels)), n_batches=sum(len(set(own.tolist())) for own in labels),
+            n_target=sum(map(len, labels)), n_batches=sum(len(np.unique(batches)) for batches in labels),
             reason="batches are known: nothing is tested",
         )
     ]  # fmt: skip
@@ -305,17 +297,18 @@ def _skin_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
     cells = [(positions, s, g) for positions, s, _ in study.design.cells() for g in range(len(study.design.groups))]
     for i, (positions, s, g) in enumerate(cells):
         # before and after change places within portraits: the signs of the changes are as good as coins
-        own = study.groups == g
-        known = batch_means(portrait_means(change[own], positions, s), study.batches_of(own))
+        members = study.groups == g
+        known = batch_means(portrait_means(change[members], positions, s), study.batches_of(members))
         known = known[np.isfinite(known)]
-        rng = np.random.default_rng([study.seed, 2])
-        test = sign_flip_test(known, n_permutations=study.n_permutations, rng=rng) if len(known) else None
-        changes[i] = _add_test(changes[i], test, "before and after exchanged within portraits, two-sided")
+        if len(known):
+            rng = np.random.default_rng([study.seed, 2])
+            test = sign_flip_test(known, n_permutations=study.n_permutations, rng=rng)
+            changes[i] = _add_test(changes[i], test, "before and after exchanged within portraits, two-sided")
     changes = _judge(_with_q(changes, "skin tone changes"), LIGHTER, DARKER)
     rows = [without_bounds(row) for row in changes]
     for g, group in enumerate(study.design.groups):
-        own = study.groups == g
-        before = cluster_mean(faces.before[own], batches=study.batches_of(own))
+        members = study.groups == g
+        before = cluster_mean(faces.before[members], batches=study.batches_of(members))
         rows.append(_row(before, "ita", encoder=PIXELS, group=group.name, setting="before"))
     rows += study.group_rows(faces.after, "ita", _mean_of, encoder=PIXELS)
     unknown = np.where(faces.drawn_after, np.isnan(change).astype(float), nan)
@@ -333,11 +326,12 @@ def without_bounds(row: Score) -> Score:
 
 def _judge(rows: Sequence[Score], a: str, b: str) -> list[Score]:
     """Return verdicts of the classes and of the single professions, a family each; ``a`` and ``b`` are the sides."""
-    done: dict[int, Score] = {}
+    judged = list(rows)
     for family in dict.fromkeys(row.family for row in rows):
-        at = [i for i, row in enumerate(rows) if row.family == family]
-        done |= dict(zip(at, judge_family([rows[i] for i in at], a=a, b=b), strict=True))
-    return [done[i] for i in range(len(rows))]
+        places = [place for place, row in enumerate(rows) if row.family == family]
+        for place, row in zip(places, judge_family([rows[place] for place in places], a=a, b=b), strict=True):
+            judged[place] = row
+    return judged
 
 
 def _contrast_rows(
@@ -351,7 +345,7 @@ def _contrast_rows(
     test: str,
     **named: str,
 ) -> list[Score]:
-    """Mean over strata of (first side − second side), tested by permuting the sides within strata."""
+    """Return the mean over strata of (first side − second side), tested by permuting the sides within strata."""
     sides = [(first, second) for first, second in sides if first.any() and second.any()]
     if not sides:
         return []
@@ -373,11 +367,13 @@ def _contrast_rows(
         labels = np.arange(mask.sum()) if study.batches is None else study.batches[mask]
         first_of_each = np.unique(labels, return_index=True)[1]
         of_side, strata = label[mask][first_of_each], stratum[mask][first_of_each]
-        permuted_sides = permute_labels(
-            units[None], of_side, strata=strata, blocks=strata,
-            n_permutations=study.n_permutations, rng=np.random.default_rng([study.seed, 1]),
-        ) if all((mask & side).any() for pair in sides for side in pair) else None  # fmt: skip
-        rows.append(_add_test(row, permuted_sides, f"{test}, two-sided"))
+        if all((mask & side).any() for pair in sides for side in pair):
+            permuted_sides = permute_labels(
+                units[None], of_side, strata=strata, blocks=strata,
+                n_permutations=study.n_permutations, rng=np.random.default_rng([study.seed, 1]),
+            )  # fmt: skip
+            row = _add_test(row, permuted_sides, f"{test}, two-sided")
+        rows.append(row)
     return _with_q(rows, component.replace("_", " "))
 
 
@@ -398,20 +394,19 @@ def _row(estimate: Estimate, component: str, **fields: Any) -> Score:
     return without_wide_interval(row) if component in ANGLES else row
 
 
-def _add_test(row: Score, test: PermutationTest | None, name: str) -> Score:
-    if test is None:
-        return row
+def _add_test(row: Score, test: PermutationTest, name: str) -> Score:
     return replace(row, test=name, reason=row.reason or test.reason, **permuted(test))
 
 
 def _with_q(rows: list[Score], subject: str) -> list[Score]:
     """Correct classes and single professions apart: the second family repeats the first in detail."""
-    done: dict[int, Score] = {}
+    with_q = list(rows)
     for detail in (False, True):
-        chosen = [i for i, row in enumerate(rows) if bool(row.concept) == detail]
-        family = f"editing: {subject} of {len(chosen)} {'professions' if detail else 'classes'} × strengths × groups"
-        done |= dict(zip(chosen, corrected([rows[i] for i in chosen], family), strict=True))
-    return [done[i] for i in range(len(rows))]
+        places = [place for place, row in enumerate(rows) if bool(row.concept) == detail]
+        family = f"editing: {subject} of {len(places)} {'professions' if detail else 'classes'} × strengths × groups"
+        for place, row in zip(places, corrected([rows[place] for place in places], family), strict=True):
+            with_q[place] = row
+    return with_q
 
 
 PLANTED_ORDER: Final = "planted_order"
@@ -467,9 +462,9 @@ def planted_order(
         flipped, _ = flips(read_gender(reading.before), read_gender(reading.after))
         for s, strength in enumerate(design.strengths):
             by_group = [flipped[groups == g][:, places, s] for g in range(len(design.groups))]
-            units = [
-                batch_means(own, None if batches is None else batches[groups == g]) for g, own in enumerate(by_group)
-            ]
+            units = by_group
+            if batches is not None:
+                units = [batch_means(rates, batches[groups == g]) for g, rates in enumerate(by_group)]
             rows.append(_order_row(by_group, units, truth, reading.encoder, setting_name(strength), n_resamples, seed))
     return rows
 
@@ -478,7 +473,7 @@ def _order_row(
     by_group: Sequence[np.ndarray], units: Sequence[np.ndarray], truth: np.ndarray, encoder: str, setting: str,
     n_resamples: int, seed: int,
 ) -> Score:  # fmt: skip
-    value = float(_spearman(np.array([mean_of_known(of_one, axis=0) for of_one in by_group])[None], truth)[0])
+    value = float(_spearman(np.array([mean_of_known(flipped, axis=0) for flipped in by_group])[None], truth)[0])
     low, high, reason = nan, nan, ""
     if not np.isfinite(value):
         reason = "a group has no flip rate, or all are alike: nothing to order"
@@ -509,11 +504,11 @@ def _spearman(rates: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
 
 def without_wide_interval(row: Score) -> Score:
-    """Drop an interval of angles that spans more than skin does: it says nothing.
+    """Drop an interval of angles that is wider than the range of skin: it says nothing.
 
     A few portraits whose angles scatter give intervals such as [−93, 184] degrees.
     """
     if not row.high - row.low > SPAN:
         return row
-    told = f"cannot tell: its interval would be wider than the {SPAN} degrees from the darkest to the lightest skin"
-    return replace(row, low=nan, high=nan, reason="; ".join(part for part in (row.reason, told) if part))
+    why = f"cannot tell: its interval would be wider than the {SPAN} degrees from the darkest to the lightest skin"
+    return replace(row, low=nan, high=nan, reason="; ".join(filter(None, (row.reason, why))))

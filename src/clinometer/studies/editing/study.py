@@ -1,4 +1,4 @@
-"""The editing study: portraits are drawn, each is edited, and before is held against after."""
+"""The editing study: portraits are drawn, each is edited, and before is compared with after."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from clinometer.suites import EditingSuite, Suite
 from clinometer.suites.editing import EDIT, PORTRAIT
 
 PORTRAITS_AT_ONCE: Final = 16
-"""Whose edits' vectors are held in double precision together."""
+"""Portraits whose edits' vectors are in double precision at a time."""
 
 
 def edit(run: Run, generator: Generator, progress: Progress) -> None:
-    """Draw the edits that are missing. A portrait that is not there makes its edits fail, with its reason."""
+    """Draw the edits that are missing. The edits of a missing portrait fail, with that as their reason."""
     failures, editor = Failures(run), _editor(generator)
 
     def edit_part(samples: Sequence[Sample]) -> Iterator[GenerationResult]:
@@ -89,23 +89,23 @@ def batches_of(run: Run, portraits: Sequence[Sample]) -> np.ndarray | None:
 def _counted_once(
     run: Run, portraits: Sequence[Sample], edits: np.ndarray, faces: Faces
 ) -> tuple[list[Sample], np.ndarray, Faces, np.ndarray]:
-    """Return the same without pictures that are another one again, and without edits of such: they count as not there.
+    """Return portraits, edits and faces with repeated pictures and their edits as missing, and which edits are missing.
 
-    Average faces are of all that was drawn. The last are the edits that were asked for and are not there, as where
-    their portrait was refused.
+    The last are the edits that were asked for and not drawn, for example as their portrait was refused. Average faces
+    are still of all that was drawn.
     """
     repeats = run.drawn.repeats()
-    again = np.array([portrait.id in repeats for portrait in portraits], bool)
-    edited_again = np.isin(edits, list(repeats)) | again[:, None, None]
+    repeated = np.array([portrait.id in repeats for portrait in portraits], bool)
+    repeated_edits = np.isin(edits, list(repeats)) | repeated[:, None, None]
     once = replace(
         faces,
-        before=np.where(again, np.nan, faces.before),
-        after=np.where(edited_again, np.nan, faces.after),
-        drawn_before=faces.drawn_before & ~again,
-        drawn_after=faces.drawn_after & ~edited_again,
+        before=np.where(repeated, np.nan, faces.before),
+        after=np.where(repeated_edits, np.nan, faces.after),
+        drawn_before=faces.drawn_before & ~repeated,
+        drawn_after=faces.drawn_after & ~repeated_edits,
     )
-    named = [replace(p, id="") if is_again else p for p, is_again in zip(portraits, again, strict=True)]
-    return named, np.where(edited_again, "", edits), once, ~faces.drawn_after & ~edited_again
+    kept = [replace(portrait, id="") if portrait.id in repeats else portrait for portrait in portraits]
+    return kept, np.where(repeated_edits, "", edits), once, ~faces.drawn_after & ~repeated_edits
 
 
 def design_of_suite(suite: EditingSuite) -> EditingDesign:
@@ -156,73 +156,52 @@ def gender_readings(
         margins[some] = in_double @ directions.T
         identity[some] = np.einsum("nd,npsd->nps", before[some], in_double)
         if shown:
-            # (n, P, S, P): the difference first, so that a portrait given back has gained exactly nothing
+            # (n, P, S, P): the difference first, so that an unchanged portrait has gained exactly nothing
             gain = (in_double - before[some][:, None, None]) @ signs.T
-            own = np.diagonal(gain, axis1=1, axis2=3).transpose(0, 2, 1)
-            followed[some] = (own * len(shown) - gain.sum(axis=-1)) / (len(shown) - 1)
+            intended = np.diagonal(gain, axis1=1, axis2=3).transpose(0, 2, 1)
+            followed[some] = (intended * len(shown) - gain.sum(axis=-1)) / (len(shown) - 1)
     return GenderReadings(encoder, before @ directions.T, margins, identity, followed if shown else None)
 
 
-TO_DECIDE: Final = "portraits, of all groups"
-
-
 def edit_name(suite: Suite, row: Row) -> str:
-    """Return an edit by its group, its profession or class, and its strength."""
+    """Return the name of a row's edit: its group, its profession or class, and its strength."""
     into = f"into {row.concept or f'“{row.category}”'}, {row.setting}"
     return f"{suite.label_of(row.group)} {into}" if row.group else wording.capitalised(into)
 
 
-_quantity = partial(Quantity, unit="edit", counted="portrait", over="portraits", name=edit_name)
+_between_groups = partial(
+    Quantity, unit="edit", counted="portrait", over="portraits", name=edit_name, column="difference",
+    to_decide="portraits, of all groups",
+)  # fmt: skip
+_of_a_group = partial(_between_groups, to_decide="portraits, of the group")
+DEGREES: Final = "difference, °"
 
 QUANTITIES: Final = (
-    _quantity(
-        "flip_asymmetry",
-        "flip asymmetry",
-        column="difference",
-        to_decide=TO_DECIDE,
-        positive="edits move more to {a} than in {first}",
-    ),
-    _quantity(
-        "ita_contrast",
-        "contrast of skin",
-        column="difference, °",
-        to_decide=TO_DECIDE,
+    _between_groups("flip_asymmetry", "flip asymmetry", positive="edits move more to {a} than in {first}"),
+    _between_groups(
+        "ita_contrast", "contrast of skin", column=DEGREES, encoder=PIXELS,
         positive="the darker tone, against the lighter one, is lightened more than in {first}",
-        encoder=PIXELS,
     ),
-    _quantity(
-        "ita_change",
-        "change of skin",
-        column="difference, °",
-        to_decide="portraits, of the group",
+    _of_a_group(
+        "ita_change", "change of skin", column=DEGREES, encoder=PIXELS,
         positive="skin is lightened more than in {first}",
-        encoder=PIXELS,
     ),
-)
+)  # fmt: skip
 
 ERASURE: Final = (
-    _quantity(
-        "erasure_contrast",
-        "soft erasure by tone",
-        column="difference",
-        to_decide=TO_DECIDE,
+    _between_groups(
+        "erasure_contrast", "soft erasure by tone",
         positive="instructions are left out more often for the tone, against the first, than in {first}",
     ),
-    _quantity(
-        "soft_erasure",
-        "soft erasure",
-        column="difference",
-        to_decide="portraits, of the group",
-        positive="instructions are left out more often than in {first}",
-    ),
-)
-"""Of suites that say what an edit shows."""
+    _of_a_group("soft_erasure", "soft erasure", positive="instructions are left out more often than in {first}"),
+)  # fmt: skip
+"""Quantities of suites that say what an edit shows."""
 
 
 def read_by_wordings(run: Run, encoder: str) -> dict[str, float]:
-    """Return by how much each edit is nearer to a than to b, by its id.
+    """Return by id how much nearer each edit is to a than to b.
 
-    That is the mean over the wordings, where the study's own reader abstains if they disagree.
+    That is the mean over the wordings; the study's own reader abstains where they disagree.
     """
     vectors, texts = run.embedded(encoder)
     ids = [sample.id for sample in run.plan if sample.role == EDIT and sample.id in vectors]
@@ -256,16 +235,14 @@ class EditsCompared(RunsCompared[EditingSuite]):
             for model, view in views.items()
         }
         names = [f"{kind}, {setting}" for kind, setting in first.columns]
-        found = [
+        rows_by_cell = [
             (view.by_cell("flip_rate", encoder), view.by_cell("ita_change"), view.by_cell("identity", encoder))
             for view in views.values()
         ]
 
-        def cells(
-            flipped: Mapping[Any, Row], changed: Mapping[Any, Row], kept: Mapping[Any, Row], cell: Any
-        ) -> list[str]:
+        def cells(by_cell: Sequence[Mapping[Any, Row]], cell: tuple[str, str, str]) -> list[str]:
             """Write the flip rate, the change of the skin's angle, and the cosine of before and after."""
-            flip, change, identity = (rows.get(cell, Row()) for rows in (flipped, changed, kept))
+            flip, change, identity = (rows.get(cell, Row()) for rows in by_cell)
             degrees = f"{wording.signed(change.value, 1)}°" if change.defined else wording.MISSING
             return [wording.percent(flip.value), degrees, wording.number(identity.value)]
 
@@ -280,7 +257,7 @@ class EditsCompared(RunsCompared[EditingSuite]):
                 {
                     "name": f"{wording.capitalised(first.label(group))}, into “{kind}”",
                     "concept": setting,
-                    "cells": [cells(*of, (group, kind, setting)) for of in found],
+                    "cells": [cells(by_cell, (group, kind, setting)) for by_cell in rows_by_cell],
                 }
                 for group in first.suite.groups
                 for kind, setting in first.columns
@@ -292,7 +269,7 @@ class EditsCompared(RunsCompared[EditingSuite]):
 
 
 class Editing(Study[EditingSuite]):
-    """What an edit of a portrait changes beside what it was asked for, by group."""
+    """What an edit of a portrait changes besides what was asked for, by group."""
 
     key = "editing"
     suite = EditingSuite
@@ -310,7 +287,7 @@ class Editing(Study[EditingSuite]):
         return EditsCompared()
 
     def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
-        """Flips, skin tone and identity before against after, and the average faces of every cell as curves.
+        """Return flips, skin tone and identity before against after, and the average faces of every cell as curves.
 
         With a ``pool``, its processes read the images.
         """
@@ -319,10 +296,10 @@ class Editing(Study[EditingSuite]):
         portraits, groups, edits = _read_edited(run, suite, design)
         alignment, batches = align(run, pool), batches_of(run, portraits)
         faces = read_faces(run, portraits, edits, alignment, pool)
-        named, once, evidence, missing = _counted_once(run, portraits, edits, faces)
-        readings = [gender_readings(run, suite, encoder, named, once) for encoder in run.encoder_cards]
+        kept, kept_edits, kept_faces, missing = _counted_once(run, portraits, edits, faces)
+        readings = [gender_readings(run, suite, encoder, kept, kept_edits) for encoder in run.encoder_cards]
         rows = editing_study(
-            readings, evidence, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
+            readings, kept_faces, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
             n_permutations=2 * resamples - 1, missing=missing, batches=batches,
         )  # fmt: skip
         planted = reference.planted_in(run.model_card)
@@ -336,22 +313,18 @@ class Editing(Study[EditingSuite]):
         """Compare two runs, second minus first; with ``keep``, by portraits that are pairs, in plan order."""
         suite = suite_of(runs[0], EditingSuite)
         design = design_of_suite(suite)
-        edited_portraits = []
+        compared = []
         for run in runs:
             portraits, groups, edits = _read_edited(run, suite, design)
             faces = read_faces(run, portraits, edits, alignment=None)
             portraits, edits, faces, missing = _counted_once(run, portraits, edits, faces)
             readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in encoders]
             change = faces.after - faces.before[:, None, None]
-            edited_portraits.append(EditedPortraits(groups, readings, change, missing, batches_of(run, portraits)))
+            compared.append(EditedPortraits(groups, readings, change, missing, batches_of(run, portraits)))
         return compare_edits(
-            edited_portraits[0],
-            edited_portraits[1],
-            design,
-            paired=keep is not None,
-            n_permutations=2 * resamples - 1,
+            compared[0], compared[1], design, paired=keep is not None, n_permutations=2 * resamples - 1,
             seed=runs[0].record["seed"],
-        )
+        )  # fmt: skip
 
     def extend_plan(self, suite: EditingSuite, portraits: Sequence[Sample], part_size: int) -> list[Sample]:
         """Return the portraits, then their edits, in parts of their own.
@@ -365,18 +338,12 @@ class Editing(Study[EditingSuite]):
             for portrait in portraits:
                 edits.append(
                     Sample(
-                        id=sample_id("edit", portrait.id, profession.prompt, strength),
-                        part=first + len(edits) // part_size,
-                        prompt=profession.prompt,
-                        concept=name,
-                        role=EDIT,
-                        group=portrait.group,
-                        category=profession.kind,
-                        seed=noise_seed("edit", portrait.seed),
-                        source=portrait.id,
+                        id=sample_id("edit", portrait.id, profession.prompt, strength), source=portrait.id,
+                        part=first + len(edits) // part_size, prompt=profession.prompt, concept=name, role=EDIT,
+                        group=portrait.group, category=profession.kind, seed=noise_seed("edit", portrait.seed),
                         strength=strength,
                     )
-                )
+                )  # fmt: skip
         return [*portraits, *edits]
 
     def check(self, generator: Generator, suite: EditingSuite) -> None:
@@ -396,7 +363,7 @@ class Editing(Study[EditingSuite]):
     def rated(self, suite: EditingSuite) -> Rated:
         """Return how edits are rated; portraits of a gender show it."""
         pair = (suite.genders.a, suite.genders.b)
-        shown_by = {gender: [name for name, own in suite.groups.items() if own.gender == gender] for gender in pair}
+        shown_by = {gender: [name for name, group in suite.groups.items() if group.gender == gender] for gender in pair}
         return Rated(
             suite.name, pair, "", {name.lower(): name for name in pair}, (EDIT,), (PORTRAIT,), shown_by,
             read=read_by_wordings,
