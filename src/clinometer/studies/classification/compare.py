@@ -1,4 +1,4 @@
-"""Two models as classifiers, or one at two settings: how otherwise the second takes groups of portraits.
+"""Differences of two models as classifiers of portraits, or of one at two settings.
 
 See decision 21.
 """
@@ -69,8 +69,8 @@ def compare_classifications(
         for run in runs
     ]
     missing = [
-        {group: run.missing.get(group, np.zeros(len(x), bool))[:, None] for group, x in own.items()}
-        for run, own in zip(runs, values, strict=True)
+        {group: run.missing.get(group, np.zeros(len(x), bool))[:, None] for group, x in by_group.items()}
+        for run, by_group in zip(runs, values, strict=True)
     ]
     comparison = _PortraitComparison((of_first, of_second), missing, design, paired, n_permutations, seed, confidence)
     groups = comparison.family(
@@ -103,22 +103,25 @@ class _PortraitComparison:
 
     @property
     def ways(self) -> tuple[int, ...]:
-        """How what is missing is filled in: as it makes a difference least, and most; none where nothing is."""
-        return (0, 1) if any(x.any() for gone in self.missing for x in gone.values()) else ()
+        """How missing portraits are filled in: so that a difference is least (0), and most; empty without any."""
+        return (0, 1) if any(lost.any() for by_group in self.missing for lost in by_group.values()) else ()
 
     def filled(self, weights: Mapping[str, float], side: int) -> tuple[Values, Values]:
-        """Return what is missing as it makes a difference least (``side`` 0) or most; of nothing, nothing is made."""
+        """Return values with missing ones such that a difference is least (``side`` 0) or most.
+
+        A group without any image stays as it is.
+        """
         first, second = (
             {
-                group: np.where(gone[group] & np.isfinite(own[group]).any(), (weight > 0) == up, own[group])
+                group: np.where(lost[group] & np.isfinite(values[group]).any(), (weight > 0) == up, values[group])
                 for group, weight in weights.items()
             }
-            for own, gone, up in zip(self.values, self.missing, (not side, bool(side)), strict=True)
+            for values, lost, up in zip(self.values, self.missing, (not side, bool(side)), strict=True)
         )
         return first, second
 
     def family(self, component: str, weights_by_name: Mapping[str, Mapping[str, float]], **judged: Any) -> Family:
-        """Return differences of weighted sums of the groups' S, with what is missing filled in either way."""
+        """Return differences of weighted sums of the groups' S, with missing portraits filled in either way."""
 
         def rows(side: int | None = None) -> list[Score]:
             return [
@@ -127,7 +130,7 @@ class _PortraitComparison:
                     component, answers=len(self.design.a) * len(self.design.b), n_permutations=self.n_permutations,
                     confidence=self.confidence, rng=np.random.default_rng([self.seed, *name.encode()]), group=name,
                     setting=setting_name(self.design.noise_samples[-1]), encoder=DENOISER,
-                    n_missing=sum(int(gone[group].sum()) for gone in self.missing for group in weights),
+                    n_missing=sum(int(lost[group].sum()) for lost in self.missing for group in weights),
                 )
                 for name, weights in weights_by_name.items()
             ]  # fmt: skip
@@ -138,7 +141,8 @@ class _PortraitComparison:
         """Return the mean size of ΔS over the contrasts."""
         weights = [contrast_weights(contrast) for contrast in self.design.contrasts]
         first, second = (
-            {group: np.repeat(own, len(weights), axis=1) for group, own in values.items()} for values in self.values
+            {group: np.repeat(column, len(weights), axis=1) for group, column in values.items()}
+            for values in self.values
         )
         row = portrait_magnitude(
             PortraitPair(first, second, self.paired),
@@ -151,19 +155,19 @@ class _PortraitComparison:
         )  # fmt: skip
         if not self.ways:
             return row
-        own = [[_value(run, each) for each in weights] for run in self.values]
+        values = [[_value(run, each) for each in weights] for run in self.values]
         ends = [[[_value(self.filled(each, side)[i], each) for each in weights] for side in self.ways] for i in (0, 1)]
-        n_missing = sum(int(x.sum()) for gone in self.missing for x in gone.values())
-        return bounded_magnitude(row, np.array(own), np.array(ends), n_missing)
+        n_missing = sum(int(lost.sum()) for by_group in self.missing for lost in by_group.values())
+        return bounded_magnitude(row, np.array(values), np.array(ends), n_missing)
 
 
 def _value(values: Mapping[str, np.ndarray], weights: Mapping[str, float]) -> float:
-    """ΔS of one run."""
+    """Return ΔS of one run."""
     known = {group: values[group][np.isfinite(values[group])] for group in weights}
     return sum(weight * float(known[g].mean()) if len(known[g]) else nan for g, weight in weights.items())
 
 
 def contrast_weights(contrast: Contrast) -> dict[str, float]:
-    """ΔS as a weighted sum of the groups' S."""
+    """Return the weights of ΔS as a sum of the groups' S."""
     x, y = contrast.x, contrast.y
     return dict.fromkeys(x, 1 / len(x)) | dict.fromkeys(y, -1 / len(y))

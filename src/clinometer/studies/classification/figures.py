@@ -61,7 +61,7 @@ def association_figure(view: ClassificationView) -> Figure | None:
 
 
 def group_mark(view: ClassificationView, group: str) -> Mark:
-    """Return colour by the side of the first contrast, shape by the place on that side."""
+    """Return a mark: colour by the side of the first contrast, shape by the place on that side."""
     contrast = next(iter(view.suite.contrasts.values()))
     for colour, side in ((Ink.A, contrast.x), (Ink.B, contrast.y)):
         if group in side.groups:
@@ -80,12 +80,12 @@ def noise_figure(view: ClassificationView, curve: str) -> Figure | None:
         tidy(axes, grid="both")
         axes.set_xscale("log")
         axes.axhline(0.5 if half else 0.0, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        said = []
+        descriptions = []
         for order, (name, line) in enumerate(points.items()):
             mark = group_mark(view, name) if half else contrast_mark(order)
             x, y, low, high = zip(*line, strict=True)
             label = view.label(name) if half else name
-            said.append(f"{label} from {wording.number(y[0])} to {wording.number(y[-1])}")
+            descriptions.append(f"{label} from {wording.number(y[0])} to {wording.number(y[-1])}")
             axes.fill_between(x, low, high, color=mark.colour, alpha=0.09, linewidth=0)
             axes.plot(x, y, color=mark.colour, linewidth=LINE_WIDTH, linestyle=line_style(order), zorder=3)
             for at, value in zip(x, y, strict=True):
@@ -98,20 +98,18 @@ def noise_figure(view: ClassificationView, curve: str) -> Figure | None:
         axes.tick_params(axis="y", labelcolor=Ink.MUTED)
         title = "Association of each group" if half else "Difference between groups"
         return finish(
-            figure,
-            name=f"noise-{curve}",
-            title=f"{title} by the number of noise samples",
-            description="; ".join(said),
-        )
+            figure, name=f"noise-{curve}", title=f"{title} by the number of noise samples",
+            description="; ".join(descriptions),
+        )  # fmt: skip
 
 
 def line_style(order: int) -> Any:
-    """Dashes of a line by its place."""
+    """Return the dashes of a line by its place."""
     return LINES[order % len(LINES)]
 
 
 def contrast_mark(order: int) -> Mark:
-    """Shape and colour of a contrast by its place in the suite."""
+    """Return the shape and colour of a contrast by its place in the suite."""
     colours = (Ink.ACCENT, Ink.THIRD, Ink.BALANCED, Ink.UNDECIDED)
     return Mark(SHAPES[order % len(SHAPES)], colours[order % len(colours)])
 
@@ -157,8 +155,8 @@ def pair_figure(view: ClassificationView, contrast: str, number: int) -> Figure 
             figure,
             name=f"pairs{number}",
             title=f"How much more often {x_label} than {y_label} are taken for the profession of the row",
-            description="One row a profession "
-            f"{view.label_a}, one column one {view.label_b}. The same numbers are in the full table.",
+            description=f"One row a profession {view.label_a}, one column one {view.label_b}. The same numbers are in "
+            "the full table.",
         )
 
 
@@ -202,7 +200,7 @@ def differential_models_figure(views: Mapping[str, ClassificationView]) -> Figur
 
 METRIC = "classification"
 DENOISER = "denoiser"
-"""What rows say in place of an encoder: the numbers are read from the model's own errors."""
+"""In place of an encoder's name: the numbers are read from the model's own errors."""
 
 
 class ClassificationView(StudyView[ClassificationSuite]):
@@ -212,12 +210,12 @@ class ClassificationView(StudyView[ClassificationSuite]):
 
     @property
     def label_a(self) -> str:
-        """Look up what the classes of the first set are called."""
+        """The label of the first set of classes."""
         return self.suite.a.label
 
     @property
     def label_b(self) -> str:
-        """Look up what the classes of the second set are called."""
+        """The label of the second set of classes."""
         return self.suite.b.label
 
     @property
@@ -242,12 +240,12 @@ class ClassificationView(StudyView[ClassificationSuite]):
 
     @cached_property
     def amplifications(self) -> dict[str, Row]:
-        """Look up what more noise samples add to ΔS, by contrast."""
+        """What more noise samples add to ΔS, by contrast."""
         return {row.group: row for row in self.rows("amplification", setting="*")}
 
     @property
     def given(self) -> str:
-        """Look up where the portraits came from, if the model did not draw them."""
+        """Where the portraits came from; empty if the model drew them."""
         portraits = self.report.model_card.get("settings", {}).get("portraits")
         return str(portraits["name"]) if portraits else ""
 

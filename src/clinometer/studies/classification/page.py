@@ -1,4 +1,4 @@
-"""The page of a classification study: verdicts, noise samples, pairs, choices, portraits; and several runs."""
+"""The page of a classification study: verdicts, noise samples, pairs, choices, portraits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _INKS = {"A": "lean-a", "B": "lean-b", "THIRD": "lean-third", "ACCENT": "accent"
 
 
 def portraits(row: Row) -> str:
-    """State from how many portraits of either side a row is."""
+    """State how many portraits of either side a row is computed from."""
     return f"{row.n_a} and {row.n_b} portraits" if row.n_a else ""
 
 
@@ -47,12 +47,12 @@ def note(row: Row) -> str:
 
 
 def resting(view: ClassificationView) -> str:
-    """State what the finding rests on: the largest difference, how sure it is, and how many portraits."""
+    """State the numbers behind the finding: the largest difference, its q, and the number of portraits."""
     row = _leading(view)
     if row is None:
         return ""
-    of = f"from {portraits(row)}" if row.n_a else ""
-    parts = (f"ΔS {wording.estimate(row)}", wording.probability(row.q, "q"), of)
+    number = f"from {portraits(row)}" if row.n_a else ""
+    parts = (f"ΔS {wording.estimate(row)}", wording.probability(row.q, "q"), number)
     numbers = ", ".join(part for part in parts if part)
     return f"That is {numbers}." if leans(row) else f"The largest difference, by {row.group}: {numbers}."
 
@@ -87,7 +87,7 @@ def ends_in_words(view: ClassificationView, row: Row) -> str:
 
 
 def noise(view: ClassificationView) -> dict[str, Any] | None:
-    """Gather curves over the number of noise samples, with their keys."""
+    """Gather curves over the number of noise samples, with their legends."""
     if len(view.suite.noise_samples) < 2:
         return None
     settings = {name: n for n, name in view.suite.settings.items()}
@@ -108,7 +108,7 @@ def noise(view: ClassificationView) -> dict[str, Any] | None:
 
 
 def _key(order: int, mark: Mark, label: str) -> dict[str, str]:
-    """Return a line's shape, colour and dashes: two of the colours are greys."""
+    """Return the legend of a line: shape, colour and dashes, as two of the colours are greys."""
     ink = next(name for name, value in vars(Ink).items() if value == mark.colour)
     style = line_style(order)
     dashes = "" if style == "-" else " ".join(f"{LINE_WIDTH * length:g}" for length in style[1])
@@ -123,7 +123,7 @@ def pairs(view: ClassificationView) -> dict[str, Any] | None:
 
 
 def choices(view: ClassificationView) -> dict[str, Any]:
-    """Gather what portraits are taken for when all classes stand open, and what the measurement cost."""
+    """Gather the classes chosen among all, and what the measurement cost."""
     shares = {(row.concept, row.group): row for row in view.rows("choice")}
 
     def share(name: str, group: str) -> str:
@@ -144,17 +144,16 @@ def choices(view: ClassificationView) -> dict[str, Any]:
 def gallery(view: ClassificationView) -> dict[str, Any]:
     """Gather the portraits of each group, and what could not be made."""
     samples = Samples(view.report.samples)
-    held, groups = samples.by("group"), []
-    for group in view.suite.groups:
-        own = held.get((group,), samples[:0])
-        label = wording.capitalised(view.label(group))
+    by_group, groups = samples.by("group"), []
+    for group, spec in view.suite.groups.items():
+        drawn, label = by_group.get((group,), samples[:0]), wording.capitalised(view.label(group))
         tiles = [
-            view.album.tile(sample, f"{label}, portrait {order} of {len(own)}")
-            for order, sample in enumerate(own[:MOST_PER_PROMPT], 1)
+            view.album.tile(sample, f"{label}, portrait {order} of {len(drawn)}")
+            for order, sample in enumerate(drawn[:MOST_PER_PROMPT], 1)
         ]
-        strip = Strip(view.suite.groups[group].prompt, tiles, max(0, len(own) - MOST_PER_PROMPT))
+        strip = Strip(spec.prompt, tiles, max(0, len(drawn) - MOST_PER_PROMPT))
         groups.append(
-            {"label": label, "counts": counts_in_words(own), "row": view.associations.get(group), "strip": strip}
+            {"label": label, "counts": counts_in_words(drawn), "row": view.associations.get(group), "strip": strip}
         )
     return {"groups": groups, "losses": losses(view, samples), "there": all_there(len(samples))}
 
@@ -224,7 +223,7 @@ class ClassificationPage(Page[ClassificationView]):
         )
 
     def method(self, view: ClassificationView) -> dict[str, Any]:
-        """Gather words, limits, cards, settings; no encoder has a part in it."""
+        """Gather words, limits, cards, settings; no encoder is used."""
         return measured_how(view) | {"encoders": []}
 
     def verdict_list(self, view: ClassificationView) -> dict[str, Any]:
@@ -251,6 +250,3 @@ class ClassificationPage(Page[ClassificationView]):
 
 
 PAGE: Final = ClassificationPage()
-
-
-# --- runs beside each other ------------------------------------------------------------------------------------------

@@ -72,8 +72,8 @@ class CurvePoint:
 def wins_at(errors: np.ndarray, n_a: int, n: int, tolerance: float) -> np.ndarray:
     """Decide all pairs from the first ``n`` trials: (images × classes × trials) → (images × |A| × |B|).
 
-    The first ``n_a`` classes are A. Where a class left early, a pair is decided by the trials that both classes have:
-    it left because those settled the pair.
+    The first ``n_a`` classes are A. Where a class was eliminated, a pair is decided by the trials that both classes
+    have, which settled the pair.
     """
     counts = np.minimum(np.isfinite(errors).sum(axis=-1), n)
     totals = np.nancumsum(errors, axis=-1, dtype=np.float64)
@@ -114,11 +114,11 @@ def classification_study(
 
     Parameters
     ----------
-    errors : by group, (images × (|A| + |B|) × trials), A first; NaN where a class had left, and for a whole image that
-        could not be made or measured.
+    errors : by group, (images × (|A| + |B|) × trials), A first; NaN once a class was eliminated, and for a whole image
+        that could not be made or measured.
     tolerance : relative difference of two mean errors that is a tie.
-    missing : by group, (images,) whether each was asked for and is not there, which a repeat is. S and ΔS then have
-        bounds, with all of these taken to choose b, and to choose a; a group of which nothing is there has none.
+    missing : by group, (images,) whether each was asked for and is not there; repeats are there. S and ΔS then have
+        bounds, with all of these assumed to choose b, and to choose a; a group without any image has none.
 
     Raises
     ------
@@ -127,9 +127,8 @@ def classification_study(
     """
     errors = validated_errors(errors, design)
     nothing = {group: np.zeros(len(values), bool) for group, values in errors.items()}
-    study = _ClassificationStudy(
-        errors, design, tolerance, n_permutations, seed, confidence, nothing | dict(missing or {})
-    )
+    lost = nothing | dict(missing or {})
+    study = _ClassificationStudy(errors, design, tolerance, n_permutations, seed, confidence, lost)
     rows = [*study.associations(), *study.differentials(), *study.amplifications()]
     return [*rows, *study.pairs(), *study.choices(), *study.costs()]
 
@@ -137,19 +136,16 @@ def classification_study(
 def association_curves(
     errors: Mapping[str, np.ndarray], design: ClassificationDesign, *, tolerance: float, confidence: float = 0.95
 ) -> list[CurvePoint]:
-    """S of every group and ΔS of every contrast, with intervals, at 1, 2, 3, 5, 10, 20, 30, 50, … noise samples."""
+    """Return S of groups and ΔS of contrasts, with intervals, at 1, 2, 3, 5, 10, 20, 30, 50, … noise samples."""
     errors = validated_errors(errors, design)
     nothing = {group: np.zeros(len(values), bool) for group, values in errors.items()}
     study = _ClassificationStudy(errors, design, tolerance, 1, 0, confidence, nothing)
     points = []
     steps = {digit * 10**power for power in range(7) for digit in (1, 2, 3, 5)}
     for n in sorted({n for n in steps if n <= design.noise_samples[-1]} | set(design.noise_samples)):
-        for group in design.groups:
-            estimate = study.association(group, n)
-            points.append(CurvePoint("association", group, n, estimate.value, estimate.low, estimate.high))
-        for contrast in design.contrasts:
-            estimate = study.differential(contrast, n)
-            points.append(CurvePoint("differential", contrast.name, n, estimate.value, estimate.low, estimate.high))
+        estimates = [("association", group, study.association(group, n)) for group in design.groups]
+        estimates += [("differential", contrast.name, study.differential(contrast, n)) for contrast in design.contrasts]
+        points += [CurvePoint(curve, name, n, each.value, each.low, each.high) for curve, name, each in estimates]
     return points
 
 
@@ -172,7 +168,7 @@ class _ClassificationStudy:
         return wins_at(self.errors[group], len(self.design.a), n, self.tolerance)
 
     def choices_of(self, group: str, n: int, filling: float = nan) -> np.ndarray:
-        """Return each portrait's association, (images,), with ``filling`` for what a group lacks that has some."""
+        """Return each portrait's association, (images,), with ``filling`` for missing ones of a group that has some."""
         values = image_associations(self.wins(group, n))
         return np.where(self.missing[group] & np.isfinite(values).any(), filling, values)
 
@@ -191,42 +187,32 @@ class _ClassificationStudy:
 
     def associations(self) -> Iterator[Score]:
         def rows(n: int, filling: float = nan) -> list[Score]:
+            estimates = {group: self.association(group, n, filling) for group in self.design.groups}
             return [
-                self._row(
-                    "association", n, self.association(group, n, filling), group=group,
-                    n_missing=int(self.missing[group].sum()),
-                )
-                for group in self.design.groups
-            ]  # fmt: skip
+                self._row("association", n, estimate, group=group, n_missing=int(self.missing[group].sum()))
+                for group, estimate in estimates.items()
+            ]
 
         for n in self.design.noise_samples:
             yield from with_bounds(rows(n), {MISSING: [rows(n, 0.0), rows(n, 1.0)]})
 
     def differentials(self) -> Iterator[Score]:
+        any_missing = any(lost.any() for lost in self.missing.values())
         for n in self.design.noise_samples:
-            filled = (
-                [self._differentials(n, *ends) for ends in ((0.0, 1.0), (1.0, 0.0))]
-                if any(own.any() for own in self.missing.values())
-                else []
-            )
+            filled = [self._differentials(n, *ends) for ends in ((0.0, 1.0), (1.0, 0.0))] if any_missing else []
             yield from with_bounds(self._differentials(n), {MISSING: filled})
 
     def _differentials(self, n: int, x: float = nan, y: float = nan) -> list[Score]:
-        """ΔS of every contrast, judged, with what is missing of its sides taken to choose so."""
+        """Return ΔS of every contrast, judged, with ``x`` and ``y`` for missing choices of its sides."""
         rows = []
         for contrast in self.design.contrasts:
             values = {g: self.choices_of(g, n, x if g in contrast.x else y) for g in self.errors}
-            row = self._add_test(
-                "differential", n, contrast, self.differential(contrast, n, (x, y)), self._test(contrast, values)
-            )
+            estimate = self.differential(contrast, n, (x, y))
+            row = self._add_test("differential", n, contrast, estimate, self._test(contrast, values))
             lost = sum(int(self.missing[g].sum()) for g in (*contrast.x, *contrast.y))
             rows.append(replace(row, n_missing=lost))
-        return judge_family(
-            _with_q(rows, f"contrasts at {n}"),
-            a=[contrast.name_x for contrast in self.design.contrasts],
-            b=[contrast.name_y for contrast in self.design.contrasts],
-            margin=self.design.margin,
-        )
+        a, b = ([getattr(each, side) for each in self.design.contrasts] for side in ("name_x", "name_y"))
+        return judge_family(corrected(rows, f"contrasts at {n}"), a=a, b=b, margin=self.design.margin)
 
     def amplifications(self) -> Iterator[Score]:
         fewest, most = self.design.noise_samples[0], self.design.noise_samples[-1]
@@ -241,7 +227,7 @@ class _ClassificationStudy:
             sides = ([cluster_mean(gains[g], self.confidence) for g in side] for side in (contrast.x, contrast.y))
             row = self._add_test("amplification", most, contrast, _difference(*sides), self._test(contrast, gains))
             rows.append(replace(row, setting=f"{fewest} to {setting_name(most)}"))
-        yield from _with_q(rows, "amplification")
+        yield from corrected(rows, "amplification")
 
     def pairs(self) -> Iterator[Score]:
         most = self.design.noise_samples[-1]
@@ -264,7 +250,7 @@ class _ClassificationStudy:
                 sides = ([shares[group, i, j] for group in side] for side in (contrast.x, contrast.y))
                 row = self._add_test("pair_differential", most, contrast, _difference(*sides), test, order)
                 rows.append(replace(row, concept=a, category=b))
-            yield from _with_q(rows, f"pairs of {contrast.name}")
+            yield from corrected(rows, f"pairs of {contrast.name}")
 
     def choices(self) -> Iterator[Score]:
         most = self.design.noise_samples[-1]
@@ -310,24 +296,15 @@ class _ClassificationStudy:
         )  # fmt: skip
 
     def _add_test(
-        self,
-        component: str,
-        n: int,
-        contrast: Contrast,
-        estimate: Estimate,
-        test: PermutationTest | None,
-        at: int = 0,
+        self, component: str, n: int, contrast: Contrast, estimate: Estimate, test: PermutationTest | None, at: int = 0
     ) -> Score:
         row = self._row(component, n, estimate, group=contrast.name)
         if test is None:
             return row
-        return replace(
-            row,
-            test=TEST,
-            **permuted(test, at),
-            n_a=sum(np.isfinite(self.errors[g]).any(axis=(1, 2)).sum() for g in contrast.x),
-            n_b=sum(np.isfinite(self.errors[g]).any(axis=(1, 2)).sum() for g in contrast.y),
+        n_a, n_b = (
+            sum(np.isfinite(self.errors[g]).any(axis=(1, 2)).sum() for g in side) for side in (contrast.x, contrast.y)
         )
+        return replace(row, test=TEST, **permuted(test, at), n_a=n_a, n_b=n_b)
 
     def _row(self, component: str, n: int, estimate: Estimate, **named: Any) -> Score:
         return Score(
@@ -337,17 +314,13 @@ class _ClassificationStudy:
 
 
 def _difference(x: Sequence[Estimate], y: Sequence[Estimate]) -> Estimate:
-    """Mean over matched groups of x minus y."""
+    """Return the mean over matched groups of x minus y."""
     weights = [1 / len(x)] * len(x) + [-1 / len(y)] * len(y)
     return contrast_estimate([*x, *y], weights)
 
 
-def _with_q(rows: Sequence[Score], family: str) -> list[Score]:
-    return corrected(rows, family)
-
-
 def validated_errors(errors: Mapping[str, np.ndarray], design: ClassificationDesign) -> dict[str, np.ndarray]:
-    """Check shapes; an image with an error that is not finite where its class was measured is left out whole."""
+    """Check shapes, and return the errors of each group, of the trials that the design reports."""
     classes = len(design.a) + len(design.b)
     if list(design.noise_samples) != sorted(set(design.noise_samples)) or not design.noise_samples:
         raise InvalidInputError.out_of_range(f"noise_samples: expected rising numbers, found {design.noise_samples}")

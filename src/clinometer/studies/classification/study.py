@@ -1,11 +1,11 @@
-"""The classification study: the same model that drew portraits, or was given some, says what it takes them for.
+"""The classification study: a diffusion model as a classifier of portraits, which it drew or which were given to it.
 
 ::
 
     RUN/classifications/part-*.parquet    a row a portrait and class: id, label, errors (a number a noise sample,
-                                          float32, NaN where the class had left), evaluations, tolerance, reason
+                                          float32, NaN once the class was eliminated), evaluations, tolerance, reason
 
-Image files can be put before a diffusion classifier without a run directory. At the end stands the study's record.
+Image files can be classified without a run directory.
 """
 
 from __future__ import annotations
@@ -54,16 +54,10 @@ if TYPE_CHECKING:
     from clinometer.models.diffusers.classifier import ClassErrors, DiffusionClassifier
 
 
-SCHEMA = pa.schema(
-    {
-        "id": pa.string(),
-        "label": pa.string(),
-        "errors": pa.list_(pa.float32()),
-        "evaluations": pa.int32(),
-        "tolerance": pa.float64(),
-        "reason": pa.string(),
-    }
-)
+SCHEMA = pa.schema({
+    "id": pa.string(), "label": pa.string(), "errors": pa.list_(pa.float32()), "evaluations": pa.int32(),
+    "tolerance": pa.float64(), "reason": pa.string(),
+})  # fmt: skip
 
 
 def denoiser_of(generator: Generator) -> Denoiser:
@@ -72,7 +66,7 @@ def denoiser_of(generator: Generator) -> Denoiser:
     Raises
     ------
     ModelError
-        It draws images and no more: a folder, or an adapter without ``denoiser``.
+        It only draws images: a folder, or an adapter without ``denoiser``.
     """
     if not offers(generator, Denoises):
         raise ModelError.unsupported(
@@ -102,12 +96,9 @@ def classify(run: Run, generator: Generator, progress: Progress) -> None:
     progress.start("classifying", len(run.plan) * evaluations, done * evaluations)
     if missing:
         classifier = DiffusionClassifier(
-            denoiser_of(generator),
-            list(suite.prompts.values()),
-            trials=suite.noise_samples[-1],
-            seed=run.record["seed"],
-            elimination=elimination_of(suite),
-        )
+            denoiser_of(generator), list(suite.prompts.values()), trials=suite.noise_samples[-1],
+            seed=run.record["seed"], elimination=elimination_of(suite),
+        )  # fmt: skip
     for part in missing:
         ids, images = _pictures(run, part)
         with naming_errors("denoiser of", generator.card.name):
@@ -119,7 +110,7 @@ def classify(run: Run, generator: Generator, progress: Progress) -> None:
 
 
 def elimination_of(suite: ClassificationSuite) -> Elimination | None:
-    """Return when a class is measured no further: once all its pairs with the other set are decided."""
+    """Return the rule by which a class is measured no further once all its pairs with the other set are decided."""
     if suite.elimination is None:
         return None
     n_a, n = len(suite.a.classes), len(suite.classes)
@@ -139,21 +130,13 @@ def _pictures(run: Run, part: int) -> tuple[list[str], list[Image]]:
 
 
 def _rows(ids: Sequence[str], labels: Sequence[str], measured: ClassErrors) -> list[dict[str, Any]]:
-    rows = []
-    for image, identifier in enumerate(ids):
-        reason = measured.reason(image)
-        for order, label in enumerate(labels):
-            rows.append(
-                {
-                    "id": identifier,
-                    "label": label,
-                    "errors": measured.errors[image, order],
-                    "evaluations": int(measured.evaluations[image]),
-                    "tolerance": measured.tolerance,
-                    "reason": reason,
-                }
-            )
-    return rows
+    return [
+        {"id": identifier, "label": label, "errors": measured.errors[image, order],
+         "evaluations": int(measured.evaluations[image]), "tolerance": measured.tolerance,
+         "reason": measured.reason(image)}
+        for image, identifier in enumerate(ids)
+        for order, label in enumerate(labels)
+    ]  # fmt: skip
 
 
 def design_of_suite(suite: ClassificationSuite) -> ClassificationDesign:
@@ -174,7 +157,7 @@ def design_of_suite(suite: ClassificationSuite) -> ClassificationDesign:
 def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.ndarray], float, dict[str, np.ndarray]]:
     """Read errors by group, (images × classes × noise samples) float32, the tolerance of ties, and what is missing.
 
-    A portrait that could not be made or measured is NaN and missing; one that is another of its group again is NaN.
+    A portrait that could not be made or measured is NaN and missing; one that repeats another of its group is NaN.
 
     Raises
     ------
@@ -189,8 +172,7 @@ def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.nda
     place = {sample.id: order for order, sample in enumerate(run.plan)}
     column = {label: order for order, label in enumerate(suite.classes)}
     errors = np.full((len(place), len(column), suite.noise_samples[-1]), np.nan, np.float32)
-    tolerance = 0.0
-    samples = run.samples
+    samples, tolerance = run.samples, 0.0
     ids, repeats = set(samples.id[samples.status == "ok"]), run.drawn.repeats()
     for part, planned in run.parts.items():
         name = part_name(CLASSIFICATIONS, part)
@@ -205,17 +187,15 @@ def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.nda
                 errors[place[row["id"]], column[row["label"]]] = row["errors"]
             tolerance = max(tolerance, row["tolerance"])
     groups = np.array([sample.group for sample in run.plan])
-    missing = np.isnan(errors).all(axis=(1, 2)) & ~np.isin([sample.id for sample in run.plan], list(repeats))
-    by_group = {group: groups == group for group in suite.groups}
-    return (
-        {group: errors[own] for group, own in by_group.items()},
-        tolerance,
-        {group: missing[own] for group, own in by_group.items()},
+    missing = np.isnan(errors).all(axis=(1, 2)) & ~np.isin(list(place), list(repeats))
+    errors_by_group, missing_by_group = (
+        {group: values[groups == group] for group in suite.groups} for values in (errors, missing)
     )
+    return errors_by_group, tolerance, missing_by_group
 
 
 AT_ONCE = 64
-"""Images held in memory together."""
+"""Images in memory together."""
 
 
 def classify_files(files: Sequence[Path], classifier: DiffusionClassifier, progress: Progress) -> pd.DataFrame:
@@ -226,10 +206,8 @@ def classify_files(files: Sequence[Path], classifier: DiffusionClassifier, progr
     progress.start("classifying", len(files) * evaluations, 0)
     rows = []
     for batch in decode_in_batches(files, AT_ONCE):
-        measured = classifier.errors(
-            [decoded.image for _, decoded in batch if decoded.image is not None], advance=progress.advance
-        )
-        position = 0
+        images = [decoded.image for _, decoded in batch if decoded.image is not None]
+        measured, position = classifier.errors(images, advance=progress.advance), 0
         for file, decoded in batch:
             if decoded.image is None:
                 progress.advance(evaluations)
@@ -243,27 +221,19 @@ def classify_files(files: Sequence[Path], classifier: DiffusionClassifier, progr
 
 
 def contrast_name(suite: Suite, row: Row) -> str:
-    """Return a contrast by its two sides."""
+    """Return the name of a row's contrast, by its two sides."""
     return contrast_in_words(in_shape(suite, ClassificationSuite), row.group)
 
 
 CONTRAST: Final = Quantity(
-    component="differential",
-    symbol="\N{GREEK CAPITAL LETTER DELTA}S",
-    unit="contrast",
-    column="difference",
-    to_decide="portraits, of all groups",
-    counted="portrait",
+    "differential", "\N{GREEK CAPITAL LETTER DELTA}S", unit="contrast", column="difference", counted="portrait",
+    to_decide="portraits, of all groups", over="portraits", encoder=DENOISER, name=contrast_name, short_name=own_name,
     positive="the first side goes more often to a profession {a} than in {first}",
-    over="portraits",
-    encoder=DENOISER,
-    name=contrast_name,
-    short_name=own_name,
-)
+)  # fmt: skip
 
 
 class ClassificationsCompared(RunsCompared[ClassificationSuite]):
-    """What two models take portraits for."""
+    """Classifications of portraits by two models."""
 
     view = ClassificationView
     averaged = False
@@ -277,7 +247,7 @@ class ClassificationsCompared(RunsCompared[ClassificationSuite]):
         return suite.a.label
 
     def side_by_side(self, views: Mapping[str, ClassificationView], encoder: str) -> dict[str, Any]:
-        """Gather figures and tables of several classification runs; no encoder has a part in them."""
+        """Gather figures and tables of several classification runs, which use no encoder."""
         first = next(iter(views.values()))
 
         def differential(row: Row) -> list[str]:
@@ -301,7 +271,7 @@ class ClassificationsCompared(RunsCompared[ClassificationSuite]):
 
 
 class Classification(Study[ClassificationSuite]):
-    """As what a diffusion model classifies portraits, by group."""
+    """How a diffusion model classifies portraits, by group."""
 
     key = "classification"
     suite = ClassificationSuite
