@@ -228,15 +228,9 @@ class _EditComparison:
         return {side: sign / len(pairs) for pair in pairs for side, sign in zip(pair, (1, -1), strict=True)}
 
     def group_rows(
-        self,
-        first: np.ndarray,
-        second: np.ndarray,
-        component: str,
-        *,
-        shares: bool,
-        encoder: str,
+        self, first: np.ndarray, second: np.ndarray, component: str, *, shares: bool, encoder: str,
         sides: tuple[str, str] | None = None,
-    ) -> list[Score]:
+    ) -> list[Score]:  # fmt: skip
         """Return a row for each group and cell, one family."""
 
         def rows(side: int | None = None) -> list[Score]:
@@ -314,15 +308,9 @@ class _EditComparison:
         return first, second
 
     def rows(
-        self,
-        pair: PortraitPair,
-        weights: Mapping[str, float],
-        naming: Named,
-        component: str,
-        *,
-        shares: bool,
+        self, pair: PortraitPair, weights: Mapping[str, float], naming: Named, component: str, *, shares: bool,
         **named: str,
-    ) -> list[Score]:
+    ) -> list[Score]:  # fmt: skip
         """Return a row for each cell; none where no group has a counterpart."""
         if not weights:
             return []

@@ -95,12 +95,10 @@ def flip_matrix(view: EditingView, encoder: str, name: str, component: str = "fl
         tidy(axes)
         axes.grid(visible=False)
         return finish(
-            figure,
-            name=name,
-            title="Share of edits whose gender reads otherwise than before",
+            figure, name=name, title="Share of edits whose gender reads otherwise than before",
             description="One row a group of portraits, one column a class of professions and a strength. "
             "The same numbers are in the full table.",
-        )
+        )  # fmt: skip
 
 
 def skin_arrows(view: EditingView, kind: str, number: int) -> Figure | None:
@@ -131,11 +129,9 @@ def skin_arrows(view: EditingView, kind: str, number: int) -> Figure | None:
         axes.set_xlim(*span([*before.values(), *after.values()], include=(), stimulus=False))
         axes.set_xlabel("individual typology angle, degrees: lighter \N{RIGHTWARDS ARROW}")
         return finish(
-            figure,
-            name=f"skin{number}",
-            title=f"Skin tone before and after editing into {kind} professions",
+            figure, name=f"skin{number}", title=f"Skin tone before and after editing into {kind} professions",
             description="Each arrow leads from the mean angle of a group's portraits to that of their edits.",
-        )
+        )  # fmt: skip
 
 
 class PlantedCell(NamedTuple):
@@ -184,9 +180,6 @@ def flips_figure(view: EditingView, setting: str, number: int) -> Figure | None:
         axes.set_ylabel("flip rate")
         axes.tick_params(axis="y", labelcolor=Ink.MUTED)
         return finish(
-            figure,
-            name=f"planted-flips{number}",
+            figure, name=f"planted-flips{number}", description="; ".join(tips.values()), tips=tips,
             title=f"Flip rate over the planted probability of the other gender, {setting}",
-            description="; ".join(tips.values()),
-            tips=tips,
-        )
+        )  # fmt: skip

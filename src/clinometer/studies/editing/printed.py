@@ -10,15 +10,9 @@ from clinometer.studies.study import in_shape
 from clinometer.suites import EditingSuite, load_suite
 
 CODES: Final = {
-    "White Female": "WF",
-    "White Male": "WM",
-    "Black Female": "BF",
-    "Black Male": "BM",
-    "Caucasian Woman": "WF",
-    "Caucasian Man": "WM",
-    "African-American Woman": "BF",
-    "African-American Man": "BM",
-}
+    "White Female": "WF", "White Male": "WM", "Black Female": "BF", "Black Male": "BM",
+    "Caucasian Woman": "WF", "Caucasian Man": "WM", "African-American Woman": "BF", "African-American Man": "BM",
+}  # fmt: skip
 """The groups of the downstream paper's table, by the codes that a suite gives its groups."""
 
 
@@ -42,10 +36,10 @@ def cells_in_text(table: PrintedTable) -> Iterator[PrintedCell]:
     for row in table.rows:
         groups = [group_of[code] for code in (("WF", "BF") if row["portraits"] == "Women" else ("WM", "BM"))]
         names = {"category": row["edit_professions"], "setting": f"strength {float(row['strength']):g}"}
-        found = [
+        rates = [
             table.find("editing", "flip_rate_single_wording", encoder=reader, group=group, **names) for group in groups
         ]
-        number = mean_number(found, groups)
+        number = mean_number(rates, groups)
         yield table.cell(row, "gender_flip_rate", "gender flips", number, concept=row["portraits"], **names)
 
 

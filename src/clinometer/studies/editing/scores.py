@@ -335,16 +335,9 @@ def _judge(rows: Sequence[Score], a: str, b: str) -> list[Score]:
 
 
 def _contrast_rows(
-    study: _EditingStudy,
-    values: np.ndarray,
-    sides: Sequence[tuple[np.ndarray, np.ndarray]],
-    estimate: Estimator,
-    component: str,
-    *,
-    encoder: str,
-    test: str,
-    **named: str,
-) -> list[Score]:
+    study: _EditingStudy, values: np.ndarray, sides: Sequence[tuple[np.ndarray, np.ndarray]], estimate: Estimator,
+    component: str, *, encoder: str, test: str, **named: str,
+) -> list[Score]:  # fmt: skip
     """Return the mean over strata of (first side − second side), tested by permuting the sides within strata."""
     sides = [(first, second) for first, second in sides if first.any() and second.any()]
     if not sides:

@@ -112,12 +112,9 @@ def design_of_suite(suite: EditingSuite) -> EditingDesign:
     """Return the suite as the metrics see it."""
     return EditingDesign(
         groups=tuple(PortraitGroup(name, group.gender, group.tone or "") for name, group in suite.groups.items()),
-        a=suite.genders.a,
-        b=suite.genders.b,
+        a=suite.genders.a, b=suite.genders.b, strengths=suite.strengths, tones=suite.tones or (),
         professions={name: profession.kind for name, profession in suite.professions.items()},
-        strengths=suite.strengths,
-        tones=suite.tones or (),
-    )
+    )  # fmt: skip
 
 
 def edits_of(run: Run, suite: EditingSuite, portraits: Sequence[Sample]) -> np.ndarray:
