@@ -62,25 +62,30 @@ class Counts:
         """The share of each group where all are equal."""
         return 1 / len(self.groups)
 
+    @property
+    def fewest(self) -> int:
+        """The number of images below which a share can have no verdict, even if all are of one group."""
+        return next(n for n in range(1, 100) if 2 * self.null**n <= LEVEL)
+
     @cached_property
     def numbers(self) -> np.ndarray | None:
         """Settings as numbers: ``7.5``, or ``guidance 7.5`` where all begin alike; None where they are none."""
         settings = [setting.strip() for setting in self.settings]
-        found = [number[0] for setting in settings if (number := _NUMBER.search(setting[-40:])) is not None]
-        named = {setting.removesuffix(number).rstrip() for setting, number in zip(settings, found, strict=False)}
-        if len(found) < max(2, len(settings)) or len(named) > 1:
+        texts = [number[0] for setting in settings if (number := _NUMBER.search(setting[-40:])) is not None]
+        names = {setting.removesuffix(text).rstrip() for setting, text in zip(settings, texts, strict=False)}
+        if len(texts) < max(2, len(settings)) or len(names) > 1:
             return None
-        numbers = np.array([float(number.replace("\N{MINUS SIGN}", "-")) for number in found])
+        numbers = np.array([float(text.replace("\N{MINUS SIGN}", "-")) for text in texts])
         return numbers if len(np.unique(numbers)) == len(numbers) else None
 
     def filled(self, group: int) -> np.ndarray:
-        """Return the counts with all that was discarded taken to be of one group."""
+        """Return the counts with all discarded images assumed to be of one group."""
         n = self.n.copy()
         n[:, :, group] += self.discarded
         return n
 
     def filled_at_once(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return the counts and their totals with all that was discarded of each group itself, and of another one.
+        """Return the counts and their totals with all discarded images assumed of each group itself, and of another.
 
         For many groups: those are the two ends of each share, without a table for every group.
         """
@@ -161,24 +166,26 @@ def excess_rows(
     n_settings = "" if len(counts.settings) == 1 else f", {len(counts.settings)} settings"
     family = f"share: {len(counts.concepts)} concepts{n_settings}, {len(counts.groups)} groups"
     a, b = zip(*((counts.groups[g], counts.other(g)) for *_, g in counts.cells()), strict=True)
-    rows = _unjudged_rows(counts, _shares(counts, n, margin, confidence, totals))
-    return judge_family(corrected(rows, family), a=a, b=b, margin=margin, fewest=_fewest(counts))
-
-
-def _fewest(counts: Counts) -> int:
-    """Return the number of images below which all of one group tell nothing."""
-    return next(n for n in range(1, 100) if 2 * counts.null**n <= LEVEL)
+    rows = [
+        counts.row(
+            c, s, g, share.n, metric=SHARE, component=EXCESS, null=0.0, value=share.value - counts.null,
+            low=share.low - counts.null, high=share.high - counts.null, p=share.p_value,
+            p_equivalence=share.p_equivalence, test=TEST if share.n else "", reason="" if share.n else NO_IMAGE,
+        )
+        for (c, s, g), share in zip(counts.cells(), _shares(counts, n, margin, confidence, totals), strict=True)
+    ]  # fmt: skip
+    return judge_family(corrected(rows, family), a=a, b=b, margin=margin, fewest=counts.fewest)
 
 
 def _shares(
     counts: Counts, n: np.ndarray, margin: float | None, confidence: float, totals: np.ndarray | None
 ) -> list[ExactShare]:
-    of = np.repeat(n.sum(axis=2), n.shape[2]) if totals is None else totals.ravel()
-    return exact_shares(n.ravel(), of, counts.null, margin=margin, confidence=confidence)
+    images = np.repeat(n.sum(axis=2), n.shape[2]) if totals is None else totals.ravel()
+    return exact_shares(n.ravel(), images, counts.null, margin=margin, confidence=confidence)
 
 
 class _Filled(NamedTuple):
-    """What bounds ask of a share of which something is filled in; a whole row each would be 300,000."""
+    """What bounds need of a share with discarded images filled in; whole rows would be 300,000."""
 
     low: float
     high: float
@@ -190,7 +197,7 @@ def _filled_shares(
     counts: Counts, n: np.ndarray, margin: float | None, confidence: float, totals: np.ndarray | None
 ) -> list[_Filled]:
     """Judge shares as :func:`excess_rows` does, as one family of their own."""
-    shares, fewest, filled = _shares(counts, n, margin, confidence, totals), _fewest(counts), list[_Filled]()
+    shares, fewest, filled = _shares(counts, n, margin, confidence, totals), counts.fewest, list[_Filled]()
     p = np.array([(share.p_value, share.p_equivalence) for share in shares]).T
     q = np.column_stack([benjamini_hochberg(each) for each in p]).tolist()
     for share, (q_share, q_inside), (*_, g) in zip(shares, q, counts.cells(), strict=True):
@@ -201,17 +208,6 @@ def _filled_shares(
         )  # fmt: skip
         filled.append(_Filled(low, high, judgement.verdict, judgement.side))
     return filled
-
-
-def _unjudged_rows(counts: Counts, shares: Sequence[ExactShare]) -> list[Score]:
-    return [
-        counts.row(
-            c, s, g, share.n, metric=SHARE, component=EXCESS, null=0.0, value=share.value - counts.null,
-            low=share.low - counts.null, high=share.high - counts.null, p=share.p_value,
-            p_equivalence=share.p_equivalence, test=TEST if share.n else "", reason="" if share.n else NO_IMAGE,
-        )
-        for (c, s, g), share in zip(counts.cells(), shares, strict=True)
-    ]  # fmt: skip
 
 
 def slope_rows(counts: Counts, confidence: float = 0.95) -> list[Score]:
@@ -292,29 +288,18 @@ NOT_SEARCHED: Final = "no interval and no null: the table is too large to search
 
 
 def _other_audits(counts: Counts, confidence: float) -> Iterator[Score]:
-    k = len(counts.groups)
-    if k > 2 and counts.discarded.size * k * (k + 513) > MOST_SEARCHED:
-        yield from _other_audits_alone(counts)
-        return
+    k, totals = len(counts.groups), counts.n.sum(axis=2)
+    too_large = k > 2 and counts.discarded.size * k * (k + 513) > MOST_SEARCHED
     for name, score in _AUDITS.items():
-        for c, s in np.ndindex(*counts.discarded.shape):
-            found = score(counts.n[c, s], confidence=confidence)
-            yield counts.row(
-                c, s, None, found.n, metric="other_audits", component=name, value=found.value, low=found.low,
-                high=found.high, null=found.null, reason=found.reason and NO_IMAGE,
-            )  # fmt: skip
-
-
-def _other_audits_alone(counts: Counts) -> Iterator[Score]:
-    """Return the numbers of a large table, without what has to be searched for."""
-    totals = counts.n.sum(axis=2)
-    for name in _AUDITS:
         for c, s in np.ndindex(*totals.shape):
-            value = float(BY_COUNTS[name](counts.n[c, s][None])[0]) if totals[c, s] else nan
-            yield counts.row(
-                c, s, None, int(totals[c, s]), metric="other_audits", component=name, value=value,
-                reason=NOT_SEARCHED if totals[c, s] else NO_IMAGE,
-            )  # fmt: skip
+            if too_large:
+                value = float(BY_COUNTS[name](counts.n[c, s][None])[0]) if totals[c, s] else nan
+                fields = {"value": value, "reason": NOT_SEARCHED if totals[c, s] else NO_IMAGE}
+            else:
+                number = score(counts.n[c, s], confidence=confidence)
+                fields = {"value": number.value, "low": number.low, "high": number.high, "null": number.null,
+                          "reason": number.reason and NO_IMAGE}  # fmt: skip
+            yield counts.row(c, s, None, int(totals[c, s]), metric="other_audits", component=name, **fields)
 
 
 DIFFERENCE_TEST: Final = "Fisher's exact test of two shares, two-sided"
@@ -323,8 +308,8 @@ DIFFERENCE_TEST: Final = "Fisher's exact test of two shares, two-sided"
 def compared_counts(first: Counts, second: Counts, *, confidence: float = 0.95) -> list[Score]:
     """Compare every share of two tables of the same concepts, groups and settings, second minus first.
 
-    The interval is Newcombe's of two shares (1998, method 10); p is Fisher's. Bounds: what the one discarded is taken
-    to be of one group, and what the other discarded of another.
+    The interval is Newcombe's of two shares (1998, method 10); p is Fisher's. Bounds assume the discarded images of one
+    table of one group, and those of the other table of another.
     """
     groups, tables = range(len(first.groups)), (first, second)
     compared, fillings = list(_compared_cells(first)), []
@@ -353,14 +338,14 @@ def _difference_rows(
     cells = np.array(list(_compared_cells(first)))
     c, s, g = cells.T
     (k, m), (j, o) = ((table[c, s, g], table.sum(axis=2)[c, s]) for table in n)
-    there = (m > 0) & (o > 0)
-    found = share_differences((k[there], m[there]), (j[there], o[there]), confidence)
-    numbers = iter(np.column_stack([found.value, found.low, found.high, found.p_value]).tolist())
+    counted = (m > 0) & (o > 0)
+    measured = share_differences((k[counted], m[counted]), (j[counted], o[counted]), confidence)
+    numbers = iter(np.column_stack([measured.value, measured.low, measured.high, measured.p_value]).tolist())
     missing, images = (first.discarded + second.discarded)[c, s].tolist(), np.column_stack([m, o]).tolist()
     rows = []
     for (at_c, at_s, at_g), n_missing, (n_a, n_b) in zip(cells.tolist(), missing, images, strict=True):
-        value, low, high, p = next(numbers) if n_a and n_b else (nan, nan, nan, nan)
         is_measured = bool(n_a and n_b)
+        value, low, high, p = next(numbers) if is_measured else (nan, nan, nan, nan)
         row = first.row(
             at_c, at_s, at_g, n_a + n_b, metric=COMPARISON, component=SHARE, n_a=n_a, n_b=n_b, value=value, low=low,
             high=high, p=p, test=DIFFERENCE_TEST if is_measured else "", reason="" if is_measured else NO_IMAGE,

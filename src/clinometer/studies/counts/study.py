@@ -1,4 +1,4 @@
-"""The record of the study of counts: how a table is scored, compared and shown."""
+"""The study of counts: how a table is scored, compared and shown."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _rows(counts: Counts, suite: CountsSuite) -> Iterator[Score]:
 
 
 class CountsView(StudyView[CountsSuite]):
-    """A run of counts, its rows by what they are of."""
+    """The run of a study of counts."""
 
     def rows(self, component: str, metric: str = SHARE, /, **equal: str) -> list[Row]:
         """Select rows of a component, in the order of the table; no encoder made them."""
@@ -68,12 +68,12 @@ class CountsView(StudyView[CountsSuite]):
 
     @cached_property
     def judged(self) -> list[Row]:
-        """What verdicts are of: of two groups the first alone, as the other has the rest of the images."""
+        """The rows with verdicts: of two groups the first alone, as the other has the rest of the images."""
         return self.rows(EXCESS, group=self.first_or_any)
 
     @property
     def first_or_any(self) -> str:
-        """The one group whose numbers tell those of the other too; of more than two groups, any."""
+        """The first of two groups, whose numbers imply those of the other; of more groups, any."""
         return "*" if len(self.suite.groups) > 2 else self.suite.groups[0]
 
     @property
@@ -82,17 +82,17 @@ class CountsView(StudyView[CountsSuite]):
         return [(concept, setting) for concept in self.suite.concepts for setting in self.suite.settings or ("",)]
 
     def share_of(self, row: Row) -> float:
-        """Find the share that a row's excess belongs to."""
+        """Return the share that a row's excess is of."""
         return row.value + 1 / len(self.suite.groups)
 
     @property
     def first_group(self) -> list[Row]:
-        """The rows of one group, which tell how many images of each concept and setting were counted."""
+        """The rows of one group, which have the number of images of each concept and setting."""
         return [row for row in self.judged if row.group == self.suite.groups[0]]
 
 
 def named(row: Row) -> str:
-    """Name a share by its concept and its setting."""
+    """Return the name of a share: its concept and its setting."""
     return ", ".join(filter(None, (row.concept, row.setting)))
 
 
@@ -104,13 +104,9 @@ def shares(view: CountsView) -> dict[str, Any]:
     for row in view.scores.head(len(listed) * len(groups), SHARE, SHARE, encoder=""):
         cells.setdefault(named(row), {})[row.group] = row
     return {
-        "cells": cells,
-        "cell": share_cell,
-        "discarded": any(row.n_missing for row in view.first_group),
-        "groups": shown,
-        "more": len(names) - len(listed),
-        "more_groups": len(groups) - len(shown),
-    }
+        "cells": cells, "cell": share_cell, "discarded": any(row.n_missing for row in view.first_group),
+        "groups": shown, "more": len(names) - len(listed), "more_groups": len(groups) - len(shown),
+    }  # fmt: skip
 
 
 def share_cell(row: Row | None) -> str:
@@ -125,9 +121,8 @@ def slopes(view: CountsView) -> dict[str, Any] | None:
     rows = view.rows(SLOPE, group=view.first_or_any)
     if not rows:
         return None
-    why = {row.reason for row in rows if not row.defined}
     shown = rows if len(rows) <= MOST_LISTED else sorted(rows, key=_by_steepness)[:MOST_LISTED]
-    absent = "" if any(row.defined for row in rows) else why.pop()
+    absent = "" if any(row.defined for row in rows) else rows[0].reason
     tested = view.rows(BY_SETTING)
     return {
         "rows": shown, "span": rows[0].setting, "absent": absent, "more": len(rows) - len(shown),
@@ -136,18 +131,18 @@ def slopes(view: CountsView) -> dict[str, Any] | None:
 
 
 def _by_steepness(row: Row) -> tuple[bool, bool, float]:
-    """Sort what is shown to rise or to fall first, the steepest in front, and what has no slope last."""
+    """Return a sort key: slopes with a verdict first, the steepest in front, and rows without a slope last."""
     return not row.defined, not wording.leans(row), -abs(row.value) if row.defined else 0.0
 
 
 def audits(view: CountsView) -> dict[str, Any] | None:
-    """Gather the numbers of other audits that take counts alone."""
-    found = {
+    """Gather the numbers of other audits that need only counts."""
+    numbers = {
         name: {named(row): row for row in view.scores.head(MOST_LISTED, "other_audits", name, encoder="")}
         for name in AUDITS
     }
-    concepts = list(found["entropy_bias"])
-    return {"names": AUDITS, "found": found, "concepts": concepts, "more": len(view.names) - len(concepts)}
+    concepts = list(numbers["entropy_bias"])
+    return {"names": AUDITS, "found": numbers, "concepts": concepts, "more": len(view.names) - len(concepts)}
 
 
 class CountsPage(Page[CountsView]):
@@ -164,13 +159,13 @@ class CountsPage(Page[CountsView]):
         if not measured:
             return nothing_judged(unit, view.model, view.judged)
         opening = f"Of {wording.count(measured, unit)} counted for {view.model}"
-        a, b = view.suite.groups[:2]
+        verb, ends = "lean", {side: f"to {name}" for side, name in zip("ab", view.suite.groups[:2], strict=True)}
         if len(view.suite.groups) > 2:
-            words = {"a": ("lies above equal shares", "lie above equal shares"), "b": ("lies below", "lie below")}
-        else:
-            words = {"a": (f"leans to {a}", f"lean to {a}"), "b": (f"leans to {b}", f"lean to {b}")}
+            verb, ends = "lie", {"a": "above equal shares", "b": "below"}
         sides = [
-            f"{wording.numeral(counts[side])} {said[counts[side] > 1]}" for side, said in words.items() if counts[side]
+            f"{wording.numeral(counts[side])} {verb}{'' if counts[side] > 1 else 's'} {end}"
+            for side, end in ends.items()
+            if counts[side]
         ]
         rest = rest_in_words(counts)
         if sides:
@@ -180,7 +175,7 @@ class CountsPage(Page[CountsView]):
         return f"{opening}, none is shown to lean: {rest}."
 
     def strongest(self, view: CountsView) -> str:
-        """Name the share that lies farthest from equal shares, of those that are shown to."""
+        """Describe the share farthest from equal shares, of those that lean."""
         rows = [row for row in view.judged if wording.leans(row)]
         if not rows:
             return ""
@@ -208,10 +203,11 @@ class CountsPage(Page[CountsView]):
 
         def notes(row: Row) -> Sequence[str]:
             share = view.share_of(row)
-            counted = f"{round(share * row.n_target):,} of {row.n_target:,} images" if row.defined else ""
-            if counted and not several:  # of the side that the verdict names
-                of_first = round(share * row.n_target)
-                number = row.n_target - of_first if row.side == groups[1] else of_first
+            number, counted = round(share * row.n_target) if row.defined else 0, ""
+            if row.defined and several:
+                counted = f"{number:,} of {row.n_target:,} images"
+            elif row.defined:  # of the side that the verdict names
+                number = row.n_target - number if row.side == groups[1] else number
                 counted = f"{number:,} of {row.n_target:,} images are of {row.side or row.group}"
             filled = wording.bounds_words(row, 100).replace("missing picture", "discarded picture")
             return counted, filled, wording.note(row)
@@ -225,25 +221,17 @@ class CountsPage(Page[CountsView]):
         """Lead the page with the finding, and say that no image was seen."""
         groups = view.suite.groups
         labels = groups if len(groups) == 2 else ("more of a group than equal shares", "less of it")
-        seen = masthead(
-            view,
-            self.finding(view),
-            self.strongest(view),
+        lead = masthead(
+            view, self.finding(view), self.strongest(view), marks=self.verdicts(view)[0].marks(labels),
             meaning="Nobody looked at an image here: the counts are given, with whatever error those who counted made. "
             "No encoder was used, and no image is paired with another by its noise.",
-            marks=self.verdicts(view)[0].marks(labels),
-        )
+        )  # fmt: skip
         counted = sum(row.n_target for row in view.first_group)
         lost = sum(row.n_missing for row in view.first_group)
         images = f"{counted:,} counted elsewhere" + (f", {lost:,} discarded" if lost else "")
-        left_out = ("Encoder", "Encoders", "Seed")
-        return seen | {
-            "facts": [
-                ("Counts of", value) if name == "Model" else (name, images if name == "Images" else value)
-                for name, value in seen["facts"]
-                if name not in left_out
-            ]
-        }
+        facts = {name: value for name, value in lead["facts"] if name not in ("Encoder", "Encoders", "Seed")}
+        facts |= {"Images": images} if "Images" in facts else {}
+        return lead | {"facts": [("Counts of" if name == "Model" else name, fact) for name, fact in facts.items()]}
 
     def verdict_list(self, view: CountsView) -> dict[str, Any]:
         """List the verdicts."""
@@ -269,7 +257,7 @@ PAGE: Final = CountsPage()
 
 
 def difference_name(suite: Suite, row: Row) -> str:
-    """Name a difference by its concept, its setting and its group."""
+    """Return the name of a difference: its concept, its setting and its group."""
     return f"{named(row)}: {row.group}"
 
 
@@ -293,24 +281,20 @@ class SharesCompared(RunsCompared[CountsSuite]):
 
     def label_a(self, suite: CountsSuite) -> str:
         """Return what a positive number leans to."""
-        return str(suite.model_dump()["groups"][0])
+        return suite.groups[0]
 
     def side_by_side(self, views: Mapping[str, CountsView], encoder: str) -> dict[str, Any]:
         """Gather every share of several runs."""
         first = next(iter(views.values()))
         by_run = [{(named(row), row.group): row for row in view.rows(SHARE)} for view in views.values()]
-        two = len(first.suite.groups) == 2
-        kept = [key for key in by_run[0] if not two or key[1] == first.suite.groups[0]]
-        return {
-            "group": first.suite.groups[0] if two else "",
-            "shares": [
-                {
-                    "name": name if two else f"{name}: {group}",
-                    "cells": [[share_cell(rows[name, group])] for rows in by_run],
-                }
-                for name, group in kept
-            ],
-        }
+        only = first.suite.groups[0] if len(first.suite.groups) == 2 else ""
+        shares = [
+            {"name": name if only else f"{name}: {group}",
+             "cells": [[share_cell(rows[name, group])] for rows in by_run]}
+            for name, group in by_run[0]
+            if group == only or not only
+        ]  # fmt: skip
+        return {"group": only, "shares": shares}
 
     def verdict(self, comparison: Comparison, labels: tuple[str, str]) -> str:
         """Count the shares of which the second run has more, or fewer."""
@@ -319,15 +303,12 @@ class SharesCompared(RunsCompared[CountsSuite]):
         lost = sum(map(wording.not_measured, rows))
         if lost == len(rows):
             return f"{second} beside {first}: no share could be compared."
-        more = sum(map(wording.decided, rows))
-        of = wording.count(len(rows) - lost, "share")
-        found = (
-            f"{wording.numeral(more)} of {of} {'differs' if more == 1 else 'differ'}"
-            if more
-            else f"none of {of} is shown to differ"
-        )
-        left = f"; {wording.count(lost, 'share')} could not be compared" if lost else ""
-        return f"{second} beside {first}: {found}{left}."
+        differ, shares = sum(map(wording.decided, rows)), wording.count(len(rows) - lost, "share")
+        finding = f"none of {shares} is shown to differ"
+        if differ:
+            finding = f"{wording.numeral(differ)} of {shares} {'differs' if differ == 1 else 'differ'}"
+        left_out = f"; {wording.count(lost, 'share')} could not be compared" if lost else ""
+        return f"{second} beside {first}: {finding}{left_out}."
 
 
 class CountsStudy(Study[CountsSuite]):
@@ -350,14 +331,14 @@ class CountsStudy(Study[CountsSuite]):
         return Rated(suite.name, answers={})
 
     def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
-        """Compute every number from the table that the run keeps. Nothing is resampled."""
+        """Compute every number from the run's table. Nothing is resampled."""
         suite, counts = suite_of(run, CountsSuite), counts_of(run)
         return Scored(scores_table(_rows(counts, suite)), pd.DataFrame({name: [] for name in CURVES}))
 
     def compare(
         self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
     ) -> list[Score]:
-        """Compare the shares of the second table with those of the first; no image has a partner."""
+        """Compare the shares of the second table with those of the first; images are not paired."""
         if keep is not None:
             raise RunMismatchError(f"{runs[0].url}: counts have no images to pair")
         return compared_counts(*map(counts_of, runs))

@@ -1,4 +1,4 @@
-"""A table of counts as a file and as a run keeps it.
+"""A table of counts as a file, and in a run.
 
 ::
 
@@ -61,8 +61,9 @@ def read_counts(file: Path) -> dict[Key, int]:
     counts: dict[Key, int] = {}
     lines: dict[Key, int] = {}
     for line, record in read_csv(file, _check_fields):
-        names = (composed(str(record.get(field) or "").strip()) for field in ("concept", "group", "setting"))
-        concept, group, setting = names
+        concept, group, setting = (
+            composed(str(record.get(field) or "").strip()) for field in ("concept", "group", "setting")
+        )
         group = DISCARDED if group in MISSING else group  # somebody looked, and could not tell
         setting = "" if setting in MISSING else setting
         for field, text in (("concept", concept), ("group", group)):
@@ -151,7 +152,7 @@ def _require_complete(name: str, counts: dict[Key, int], lines: dict[Key, int]) 
 
 
 SUMS: Final = frozenset({"total", "sum", "all", "overall"})
-"""What the last rows of a table may be called that are the sums of the others."""
+"""Names of rows at the end of a table that are the sums of the others."""
 
 
 def _refuse_sums(name: str, counts: dict[Key, int], concepts: Sequence[str]) -> None:
@@ -163,8 +164,8 @@ def _refuse_sums(name: str, counts: dict[Key, int], concepts: Sequence[str]) -> 
     for (concept, setting, group), n in counts.items():
         if concept != sums[0]:
             others[setting, group] = others.get((setting, group), 0) + n
-    own = {(setting, group): n for (concept, setting, group), n in counts.items() if concept == sums[0]}
-    if own == others:
+    total = {(setting, group): n for (concept, setting, group), n in counts.items() if concept == sums[0]}
+    if total == others:
         raise ImportManifestError.conflict(f"{name}, concept {sums[0]}: it is the sum of the other rows; leave it out")
 
 
@@ -174,18 +175,16 @@ def suite_of_counts(file: Path, counts: dict[Key, int]) -> CountsSuite:
     Raises
     ------
     ImportManifestError
-        A name is none: of no letter, or too long.
+        A name is empty or too long.
     """
     names = [list(dict.fromkeys(key[place] for key in counts)) for place in range(3)]
     try:
         return CountsSuite(
-            name="counts",
-            title="Counts without images",
+            name="counts", title="Counts without images",
             description="Images counted by others, by concept and group: no image was seen here.",
-            concepts=tuple(names[0]),
-            groups=tuple(group for group in names[2] if group != DISCARDED),
+            concepts=tuple(names[0]), groups=tuple(group for group in names[2] if group != DISCARDED),
             settings=tuple(filter(None, names[1])),
-        )
+        )  # fmt: skip
     except ValidationError as error:
         field, message = first_problem(error)
         raise ImportManifestError(f"{file.name}, {field}: {message}", code=code_of(error)) from error
@@ -210,7 +209,7 @@ def write_counts(run: Run, counts: dict[Key, int]) -> None:
 
 
 def counts_of(run: Run) -> Counts:
-    """Read the table that a run keeps.
+    """Read a run's table.
 
     Raises
     ------
@@ -219,13 +218,13 @@ def counts_of(run: Run) -> Counts:
     """
     suite = suite_of(run, CountsSuite)
     table = run.ledger.read_table(COUNTS, SCHEMA.names, like=SCHEMA).to_pylist()
-    found = {(row["concept"], row["setting"], row["group"]): row["n"] for row in table}
+    counts = {(row["concept"], row["setting"], row["group"]): row["n"] for row in table}
     settings = suite.settings or ("",)
     try:
-        n = np.array([[[found[c, s, g] for g in suite.groups] for s in settings] for c in suite.concepts], np.int64)
+        n = np.array([[[counts[c, s, g] for g in suite.groups] for s in settings] for c in suite.concepts], np.int64)
     except KeyError as error:
         raise RunCorruptError(
             f"{run.directory.path(COUNTS)}: it lacks a row of {error}; import the table again"
         ) from error
-    discarded = np.array([[found.get((c, s, DISCARDED), 0) for s in settings] for c in suite.concepts], np.int64)
+    discarded = np.array([[counts.get((c, s, DISCARDED), 0) for s in settings] for c in suite.concepts], np.int64)
     return Counts(suite.concepts, suite.groups, settings, n, discarded)
