@@ -10,7 +10,7 @@ test are over prompts, and prompts that the suite matches (man/woman) are compar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import isfinite, nan
@@ -80,13 +80,13 @@ def refusal_scores(prompts: Sequence[PromptRefusals], *, a: str, b: str, even_no
     if not even_none and not any(prompt.refused for prompt in counted):
         return []
     rates = []
-    for (concept, group), members in groupby(sorted(counted, key=_owner), key=_owner):
-        own = list(members)
-        rate = _rate(own)
+    for (concept, group), items in groupby(sorted(counted, key=_owner), key=_owner):
+        members = list(items)
+        rate = _rate(members)
         rates.append(
             Score(
-                metric=METRIC, component="rate", concept=concept, group=group, encoder=NO_ENCODER,
-                value=rate.value, low=rate.low, high=rate.high, n_target=_images(own), reason=rate.reason,
+                metric=METRIC, component="rate", concept=concept, group=group, encoder=NO_ENCODER, value=rate.value,
+                low=rate.low, high=rate.high, n_target=sum(prompt.n for prompt in members), reason=rate.reason,
             )
         )  # fmt: skip
     sides = [[prompt for prompt in counted if (prompt.side or prompt.group) == group] for group in (a, b)]
@@ -105,21 +105,16 @@ def _rate(prompts: Sequence[PromptRefusals]) -> Estimate:
 
 def _difference(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals], a: str, b: str) -> Score:
     difference = contrast([_rate(of_a), _rate(of_b)], [1.0, -1.0])
+    n_a, n_b = (sum(prompt.n for prompt in side) for side in (of_a, of_b))
     row = Score(
-        metric=METRIC, component="difference", group=a, encoder=NO_ENCODER,
-        value=difference.value, low=difference.low, high=difference.high,
-        n_a=_images(of_a), n_b=_images(of_b), reason=difference.reason,
+        metric=METRIC, component="difference", group=a, encoder=NO_ENCODER, value=difference.value,
+        low=difference.low, high=difference.high, n_a=n_a, n_b=n_b, reason=difference.reason,
     )  # fmt: skip
     if min(len(of_a), len(of_b)) < 2:
         return judged_as(replace(row, reason=ONE_PROMPT), Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.NO_TEST))
-    both = [*of_a, *of_b]
+    rates = np.array([[prompt.rate for prompt in (*of_a, *of_b)]])
     strata = _strata(of_a, of_b)
-    test = permute_labels(
-        np.array([[prompt.rate for prompt in both]]),
-        np.arange(len(both)) < len(of_a),
-        strata=strata,
-        rng=np.random.default_rng(0),
-    )
+    test = permute_labels(rates, np.arange(rates.size) < len(of_a), strata=strata, rng=np.random.default_rng(0))
     within = "" if strata is None else " within matched pairs"
     row = replace(row, test=TEST.format(within), **permuted(test))
     row = replace(row, q=row.p, p_holm=row.p, family=f"{METRIC}: difference")
@@ -137,26 +132,22 @@ def _strata(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals]) -> n
     return np.array([numbers[key] for side in keys for key in side])
 
 
-def _images(prompts: Iterable[PromptRefusals]) -> int:
-    return sum(prompt.n for prompt in prompts)
-
-
 PICTURES = "pictures"
-"""The metric of pictures that are another one again."""
+"""The metric of repeated pictures."""
 
 ONE_A_PROMPT = "one picture a prompt"
 IN_ORDER = "in an order that is not of chance"
 ORDER_TEST = "order of a prompt's pictures permuted, two-sided"
 ORDER_LEVEL = 0.01
-"""Largest p that is said to be none of chance: nobody asked for the test, and many runs are looked at."""
+"""Largest p that counts as not due to chance: small, as every run is tested without being asked."""
 
 
 def repeat_scores(drawn: Mapping[tuple[str, str], Sequence[Sequence[int]]]) -> list[Score]:
-    """Count how many pictures are another one again: of all and of each concept and group; nothing where none is.
+    """Count repeated pictures: of all and of each concept and group; return no row where there are none.
 
     Rows of metric ``pictures``, component ``repeated``: their share, ``n_target`` of all and ``n_repeated``. Over all
-    (category ``all``), p asks whether they came in an order of chance; ``flag`` says where every prompt with repeats
-    gave one picture alone, as with a fixed seed, or where p is small, as with a cache.
+    (category ``all``), p tests whether they came in random order; ``flag`` marks that every prompt with repeats
+    returned a single picture, as with a fixed seed, or that p is small, as with a cache.
 
     Parameters
     ----------
@@ -166,17 +157,17 @@ def repeat_scores(drawn: Mapping[tuple[str, str], Sequence[Sequence[int]]]) -> l
         owner: (sum(map(len, prompts)), sum(len(pictures) - len(set(pictures)) for pictures in prompts))
         for owner, prompts in drawn.items()
     }
-    if not any(again for _, again in counts.values()):
+    if not any(repeated for _, repeated in counts.values()):
         return []
     sequences = [np.array(pictures) for prompts in drawn.values() for pictures in prompts]
     p = order_p_value(sequences)
     single = all(len(set(x.tolist())) == 1 for x in sequences if len(set(x.tolist())) < len(x))
     flag = ONE_A_PROMPT if single else IN_ORDER if p <= ORDER_LEVEL else ""
 
-    def row(n: int, again: int, **about: Any) -> Score:
+    def row(n: int, repeated: int, **about: Any) -> Score:
         return Score(
-            metric=PICTURES, component="repeated", encoder=NO_ENCODER, value=again / n, n_target=n, n_repeated=again,
-            reason="a count: nothing is estimated", **about,
+            metric=PICTURES, component="repeated", encoder=NO_ENCODER, value=repeated / n, n_target=n,
+            n_repeated=repeated, reason="a count: nothing is estimated", **about,
         )  # fmt: skip
 
     totals = [sum(column) for column in zip(*counts.values(), strict=True)]

@@ -21,7 +21,7 @@ from clinometer.studies.refusals.scores import PromptRefusals, refusal_scores, r
 
 FAILED = "failed"
 WITHHELD = ("refused", "blank")
-"""Statuses that mean the model showed nothing: what it said no to, and the one colour that a filter leaves."""
+"""Statuses that mean the model showed nothing: what it refused, and images of one colour that a filter returns."""
 
 
 def run_refusals(run: Run, *, even_none: bool = False) -> list[Score]:
@@ -49,12 +49,11 @@ def run_refusals(run: Run, *, even_none: bool = False) -> list[Score]:
 
 def with_refusals(run: Run, scores: pd.DataFrame, *, even_none: bool = False) -> pd.DataFrame:
     """Return the scores, and below them the rates of refusal where there are any; ``even_none``: rates of 0, too."""
-    rows = [vars(score) for score in run_refusals(run, even_none=even_none)]
-    return pd.concat([scores, pd.DataFrame(rows, columns=scores.columns)], ignore_index=True) if rows else scores
+    return _appended(scores, run_refusals(run, even_none=even_none))
 
 
 def with_repeats(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores, and below them how many pictures are another one again, where any is."""
+    """Return the scores, and below them how many pictures are repeated, if any."""
     repeats = run.drawn.repeats()
     if not repeats:
         return scores
@@ -66,8 +65,12 @@ def with_repeats(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
             number = numbers.setdefault(repeats.get(identifier, identifier), len(numbers))
             drawn.setdefault((concept, group), {}).setdefault((prompt, strength), []).append(number)
     rows = repeat_scores({owner: list(prompts.values()) for owner, prompts in drawn.items()})
+    return _appended(scores, rows)
+
+
+def _appended(scores: pd.DataFrame, rows: Sequence[Score]) -> pd.DataFrame:
     table = pd.DataFrame([vars(score) for score in rows], columns=scores.columns)
-    return pd.concat([scores, table], ignore_index=True)
+    return pd.concat([scores, table], ignore_index=True) if rows else scores
 
 
 def compared_refusals(first: Run, second: Run, *, paired: bool) -> list[Score]:
@@ -98,7 +101,7 @@ def compared_refusals(first: Run, second: Run, *, paired: bool) -> list[Score]:
 def _answers(run: Run) -> dict[tuple[str, str, str], dict[tuple[int, float, str], bool]]:
     """Return whether each picture that did not fail is missing: by prompt, and by what it starts from.
 
-    That is its noise and, of an edit, its strength; the file, where a run was imported.
+    That is its noise, with an edit's strength; or the file, where a run was imported.
     """
     portraits = _given_portraits(run)  # which were never asked of the model
     statuses = {
@@ -130,7 +133,8 @@ def refusals_in_words(comparison: Comparison, labels: tuple[str, str]) -> list[s
     if not overall.defined:
         return [f"Refusals of {labels[1]} and {labels[0]} cannot be compared: {overall.reason}."]
     rates = [_own(comparison, run)[0].value for run in RUNS]
-    verdict = _say_verdict(overall, comparison, labels) if decided(overall) else "undecided which refuses more"
+    label_of = comparison.first.suite.label_of
+    verdict = difference_words(overall, labels, label_of) if decided(overall) else "undecided which refuses more"
     shares = f"{wording.percent(rates[1])} of images are missing in {labels[1]}, {wording.percent(rates[0])} in "
     if of_these_prompts(overall):
         verdict += "; whether of others like them is undecided"
@@ -138,14 +142,10 @@ def refusals_in_words(comparison: Comparison, labels: tuple[str, str]) -> list[s
     if overall.has_stimulus_interval:
         numbers += f" over prompts, {wording.interval(overall.low, overall.high)} over images"
     p = wording.probability(overall.p, "p")
-    left_out = [f"{wording.capitalised(overall.reason)}."] if overall.reason else []
-    return [
-        f"Refusals: {verdict}.",
-        f"{shares}{labels[0]}: {numbers}{f', {p}' if p else ''}.",
-        *left_out,
-        *_whom(rows[1:], comparison, labels),
-        _condition(rows, comparison),
-    ]
+    sentences = [f"Refusals: {verdict}.", f"{shares}{labels[0]}: {numbers}{f', {p}' if p else ''}."]
+    if overall.reason:
+        sentences.append(f"{wording.capitalised(overall.reason)}.")
+    return [*sentences, *_whom(rows[1:], comparison, labels), _condition(rows, comparison)]
 
 
 def refusal_table(comparison: Comparison, labels: tuple[str, str]) -> DifferenceTable | None:
@@ -153,32 +153,23 @@ def refusal_table(comparison: Comparison, labels: tuple[str, str]) -> Difference
     rows = [row for row in _differences(comparison) if row.defined]
     if not rows:
         return None
-    own = [{_about(row): row for row in _own(comparison, run)} for run in RUNS]
+    rates = [{_about(row): row for row in _own(comparison, run)} for run in RUNS]
     tests = list(dict.fromkeys(row.test for row in rows if row.test))
 
-    def rate(of: Mapping[tuple[str, str, str], Row]) -> Callable[[Row], str]:
-        return lambda row: wording.percent(of[_about(row)].value) if _about(row) in of else ""
+    def rate(by_subject: Mapping[tuple[str, str, str], Row]) -> Callable[[Row], str]:
+        return lambda row: wording.percent(by_subject[_about(row)].value) if _about(row) in by_subject else ""
 
     return difference_table(
-        rows,
-        labels,
-        comparison.first.suite,
+        rows, labels, comparison.first.suite,
         title=f"Refusals of {labels[1]} minus refusals of {labels[0]}",
-        unit="concept or group",
-        column="difference",
+        unit="concept or group", column="difference",
         note=f"Shares of images refused or of one colour. Positive: {labels[1]} refuses more. "
         f"{wording.capitalised('; '.join(tests))}. Of several prompts the 95 % are over prompts, of one over its "
         "images; q over the concepts and groups that either refused anything of.",
-        name=lambda row: _name(row, comparison),
-        ends=_ends,
-        before={label: rate(of) for label, of in zip(labels, own, strict=True)},
-        explained=lambda row: not_measured(row) and bool(row.reason),
-        uncounted=1,
-    )
-
-
-def _say_verdict(row: Row, comparison: Comparison, labels: tuple[str, str]) -> str:
-    return difference_words(row, labels, comparison.first.suite.label_of)
+        name=lambda row: _name(row, comparison), ends=_ends,
+        before={label: rate(by_subject) for label, by_subject in zip(labels, rates, strict=True)},
+        explained=lambda row: not_measured(row) and bool(row.reason), uncounted=1,
+    )  # fmt: skip
 
 
 def _differences(comparison: Comparison) -> list[Row]:
@@ -213,7 +204,7 @@ def _whom(rows: Sequence[Row], comparison: Comparison, labels: tuple[str, str]) 
     by_verdict: dict[str, list[str]] = {}
     for row in rows:
         if decided(row):
-            verdict = _say_verdict(row, comparison, labels)
+            verdict = difference_words(row, labels, comparison.first.suite.label_of)
             name = [] if row.component == "refusal_difference" else [_name(row, comparison)]
             by_verdict.setdefault(verdict, []).extend(name)
     return [
