@@ -1,12 +1,11 @@
-"""Two runs of a steerability study: by how much more one of them draws a group more readily.
+"""Differences of two runs of a steerability study: by how much one of them draws a group more readily.
 
 With s the share of the pictures asked for a group that are read as it, and A the first group::
 
     Δ = (s_A − s_B)(second) − (s_A − s_B)(first)            in [−2, 2], positive: the second favours A more
 
-All is as read, by one reader in both runs: where the runs draw alike it errs alike in both, so its errors cannot make a
-difference. Pictures of one prompt and noise are pairs. See
-:mod:`clinometer.metrics.differences`.
+Pictures are as read, by one reader in both runs: where the runs draw alike it errs alike in both, so its errors cannot
+make a difference. Pictures of one prompt and noise are pairs. See :mod:`clinometer.metrics.differences`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ DEALT = "pictures of each group dealt out anew between the runs, two-sided"
 
 @dataclass(frozen=True)
 class ReadAsAsked:
-    """Of one run and concept: by group, (n,) whether each picture asked for it is read as it, and how many are missing.
+    """One concept of a run: by group, (n,) whether each picture asked for it is read as it, and how many are missing.
 
     The i-th pictures of a group in two runs belong together where these are paired.
     """
@@ -59,9 +58,11 @@ def compare_steerability(
     pairs = list(zip(first, second, strict=True))
 
     def rows(component: str, weights_by_name: Mapping[str, Mapping[str, float]]) -> list[Score]:
-        found = []
+        differences = []
         for one, other in pairs:
-            values = [{name: np.asarray(of.hits[name], np.float64)[:, None] for name in groups} for of in (one, other)]
+            values = [
+                {name: np.asarray(run.hits[name], np.float64)[:, None] for name in groups} for run in (one, other)
+            ]
             pair = PortraitPair(values[0], values[1], paired)
             for name, weights in weights_by_name.items():
                 row = difference_row(
@@ -70,8 +71,9 @@ def compare_steerability(
                     category=one.category, group=name, encoder="", setting=question,
                     n_missing=one.missing + other.missing,
                 )  # fmt: skip
-                found.append(replace(row, test=f"{SWAPPED if paired else DEALT}; read by {reader}" if row.test else ""))
-        return found
+                test = f"{SWAPPED if paired else DEALT}; read by {reader}" if row.test else ""
+                differences.append(replace(row, test=test))
+        return differences
 
     gaps = rows("gap", {f"{a}-{b}": {a: 1.0, b: -1.0} for b in others})
     sides = [a] * len(gaps), [b for _ in pairs for b in others]

@@ -38,7 +38,7 @@ MOST_DRAWN: Final = 60
 NAMED: Final = 14
 """Concepts that a figure names."""
 NEAR_GAP, NEAR_SHARE = 0.09, 0.2
-"""How near to each other in gap and default share two names would lie over one another."""
+"""Distances in gap and default share below which two names would overlap."""
 
 
 class AskedAlbum(Album):
@@ -77,10 +77,10 @@ class SteerabilityView(StudyView[SteerabilitySuite]):
     @cached_property
     def readers(self) -> list[tuple[str, str]]:
         """Each reader with its question; the one whose verdicts stand comes first."""
-        found = [(row.encoder, row.setting) for row in self.scores.select(STEERABILITY_METRIC, "success", encoder="*")]
-        rows = self.scores.select(READING_METRIC, "separation", encoder="*")
-        decide = {(row.encoder, row.setting) for row in rows if row.flag == DECIDING_FLAG}
-        return sorted(dict.fromkeys(found), key=lambda each: each not in decide)
+        rows = self.scores.select(STEERABILITY_METRIC, "success", encoder="*")
+        readings = self.scores.select(READING_METRIC, "separation", encoder="*")
+        decide = {(row.encoder, row.setting) for row in readings if row.flag == DECIDING_FLAG}
+        return sorted(dict.fromkeys((row.encoder, row.setting) for row in rows), key=lambda each: each not in decide)
 
     def rows(self, component: str, /, **equal: str) -> list[Row]:
         """Select rows of a component, of the reader whose verdicts stand."""
@@ -91,7 +91,7 @@ class SteerabilityView(StudyView[SteerabilitySuite]):
 
     @cached_property
     def judged(self) -> list[Row]:
-        """The gaps that verdicts are of: one of each concept and pair of groups."""
+        """The gaps with verdicts: one for each concept and pair of groups."""
         return self.rows("corrected_gap")
 
     @cached_property
@@ -101,12 +101,12 @@ class SteerabilityView(StudyView[SteerabilitySuite]):
 
     @cached_property
     def success(self) -> dict[tuple[str, str], Row]:
-        """Of the pictures asked for a group, those that are read as it, by concept and group."""
+        """The share of pictures asked for a group that are read as it, by concept and group."""
         return {(row.concept, row.group): row for row in self.rows("success")}
 
     @cached_property
     def has_labels(self) -> bool:
-        """Whether labelled pictures say how often the reader errs."""
+        """Whether it is known from labelled pictures how often the reader errs."""
         return any(row.defined for row in self.rows("recall_gap"))
 
     def pair_of(self, row: Row) -> tuple[str, str]:
@@ -115,10 +115,9 @@ class SteerabilityView(StudyView[SteerabilitySuite]):
         return first, next((other for other in others if row.group == f"{first}-{other}"), others[0])
 
     def name(self, row: Row) -> str:
-        """Name a gap by its concept and, of more than two groups, by the second of its pair."""
-        if len(self.suite.groups) == 2:
-            return row.concept
-        return f"{row.concept}, {' and '.join(map(self.label, self.pair_of(row)))}"
+        """Return the name of a gap: its concept and, of more than two groups, its pair."""
+        several = len(self.suite.groups) > 2
+        return f"{row.concept}, {' and '.join(map(self.label, self.pair_of(row)))}" if several else row.concept
 
     @cached_property
     def answers(self) -> Mapping[str, str]:
@@ -127,8 +126,9 @@ class SteerabilityView(StudyView[SteerabilitySuite]):
         if not self.readers or curves is None or "reader" not in curves:
             return {}
         reader, question = self.readers[0]
-        own: pd.DataFrame = curves[(curves.curve == "read") & (curves.reader == reader) & (curves.question == question)]
-        return dict(zip(own["id"], own.answer, strict=True))
+        is_reader = (curves.reader == reader) & (curves.question == question)
+        rows: pd.DataFrame = curves[(curves.curve == "read") & is_reader]
+        return dict(zip(rows["id"], rows.answer, strict=True))
 
 
 def group_mark(view: SteerabilityView, group: str) -> Mark:
@@ -138,12 +138,12 @@ def group_mark(view: SteerabilityView, group: str) -> Mark:
 
 def success_figure(view: SteerabilityView) -> Figure | None:
     """Draw success by concept and group, each share with its interval; the widest gap on top."""
-    found = {name: [row for (concept, _), row in view.success.items() if concept == name and row.defined]
-             for name in view.suite.concept_names()}  # fmt: skip
-    names = [name for name, rows in found.items() if rows]
+    by_concept = {name: [row for (concept, _), row in view.success.items() if concept == name and row.defined]
+                  for name in view.suite.concept_names()}  # fmt: skip
+    names = [name for name, rows in by_concept.items() if rows]
     if not names:
         return None
-    names = sorted(names, key=lambda name: -np.ptp([row.value for row in found[name]]))[:MOST_DRAWN]
+    names = sorted(names, key=lambda name: -np.ptp([row.value for row in by_concept[name]]))[:MOST_DRAWN]
     groups = list(view.suite.groups)
     height = ROW_HEIGHT * max(1.0, len(groups) / 2)
     with canvas(560, 62 + height * len(names)) as figure:
@@ -152,9 +152,9 @@ def success_figure(view: SteerabilityView) -> Figure | None:
         tips = {}
         for y, name in enumerate(names):
             shade_alternate(axes, y)
-            values = [row.value for row in found[name]]
+            values = [row.value for row in by_concept[name]]
             axes.plot([min(values), max(values)], [y, y], color=Ink.GRID, linewidth=2.4, zorder=1)
-            for row in found[name]:
+            for row in by_concept[name]:
                 at, gid = groups.index(row.group), f"s{y}x{groups.index(row.group)}"
                 offset = y + (at - (len(groups) - 1) / 2) * 0.36
                 mark = group_mark(view, row.group)

@@ -1,4 +1,4 @@
-"""The page of a steerability study: verdicts, success by group, the default, pictures; and several runs."""
+"""The page of a steerability study: verdicts, success by group, the default, pictures."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def said(view: SteerabilityView, row: Row) -> str:
 
 def both_in_words(view: SteerabilityView, row: Row) -> str:
     """State how many pictures of either group are read as it: ``asked for men, 20 of 20 read as men; …``."""
-    found = [view.success.get((row.concept, group)) for group in view.pair_of(row)]
-    return "; ".join(f"asked for {view.label(each.group)}, {success_words(view, each)}" for each in found if each)
+    rows = [view.success.get((row.concept, group)) for group in view.pair_of(row)]
+    return "; ".join(f"asked for {view.label(each.group)}, {success_words(view, each)}" for each in rows if each)
 
 
 # --- the finding -----------------------------------------------------------------------------------------------------
@@ -48,18 +48,16 @@ def both_in_words(view: SteerabilityView, row: Row) -> str:
 def overall(view: SteerabilityView) -> str:
     """State how often each group is drawn when asked for, over all pictures."""
     parts = []
-    for group in view.suite.groups:
+    for group, label in ((group, view.label(group)) for group in view.suite.groups):
         rows = [row for row in view.rows("success", group=group) if row.defined]
-        n = sum(row.n_target for row in rows)
-        if n:
-            hits = sum(round(row.value * row.n_target) for row in rows)
-            parts.append(f"{wording.percent(hits / n)} of {n:,} pictures asked for {view.label(group)} are read as "
-                         f"{view.label(group)}")  # fmt: skip
+        if n := sum(row.n_target for row in rows):
+            share = wording.percent(sum(round(row.value * row.n_target) for row in rows) / n)
+            parts.append(f"{share} of {n:,} pictures asked for {label} are read as {label}")
     return f"{wording.capitalised(wording.listed(parts))}." if parts else ""
 
 
 def foremost_gap(view: SteerabilityView) -> Row | None:
-    """Find the gap that stands out most: of those with a verdict, or as read where there is none."""
+    """Return the gap that stands out most: of those with a verdict, or as read where there is none."""
     rows = [row for row in view.judged if leans(row)] or [row for row in view.judged if row.defined]
     return max(rows or [row for row in view.gaps.values() if row.defined], key=lambda row: abs(row.value), default=None)
 
@@ -106,13 +104,8 @@ def default(view: SteerabilityView) -> dict[str, Any] | None:
     rows = [row for name in OVERALL for row in view.rows(name) if not row.concept]
     if figure is None and not rows:
         return None
-    return {
-        "figure": figure,
-        "rows": rows,
-        "words": OVERALL,
-        "first": next(iter(view.suite.groups)),
-        "said": on_default_words(view),
-    }
+    first = next(iter(view.suite.groups))
+    return {"figure": figure, "rows": rows, "words": OVERALL, "first": first, "said": on_default_words(view)}
 
 
 def on_default_words(view: SteerabilityView) -> str:
@@ -120,12 +113,12 @@ def on_default_words(view: SteerabilityView) -> str:
     row = next(iter(view.rows("gap_on_default")), None)
     if row is None or not row.defined:
         return ""
-    told = f"(slope {wording.estimate(row)}, {wording.probability(row.p)}, over {row.n_a} concepts)"
+    slope = f"(slope {wording.estimate(row)}, {wording.probability(row.p)}, over {row.n_a} concepts)"
     if row.low > 0:
-        return f"The group that is drawn by default is also the one that is drawn more readily when named {told}."
+        return f"The group that is drawn by default is also the one that is drawn more readily when named {slope}."
     if row.high < 0:
-        return f"The group that is drawn less by default is drawn more readily when named {told}."
-    return f"That readiness goes with the default is not shown {told}."
+        return f"The group that is drawn less by default is drawn more readily when named {slope}."
+    return f"That readiness goes with the default is not shown {slope}."
 
 
 OVERALL: Final = {
@@ -139,27 +132,28 @@ OVERALL: Final = {
 
 
 def gallery(view: SteerabilityView) -> dict[str, Any]:
-    """Lay out the pictures of each concept: neutral, and asked for each group, with how each is read."""
+    """Gather the pictures of each concept: neutral, and asked for each group, with how each is read."""
     samples = Samples(view.report.samples)
-    found = samples.by("concept", "group")
-    limit = max(FEWEST_PER_PROMPT, min(MOST_PER_PROMPT, MOST_IMAGES // max(1, len(found))))
+    by_prompt = samples.by("concept", "group")
+    limit = max(FEWEST_PER_PROMPT, min(MOST_PER_PROMPT, MOST_IMAGES // max(1, len(by_prompt))))
     row = foremost_gap(view)
     ranked = [each.concept for each in sorted(view.judged, key=lambda each: -abs(each.value) if each.defined else 0.0)]
     opened = {row.concept, *ranked[:2]} if row is not None else set(ranked[:2])
     concepts = []
     for _, concept in view.suite.concepts:
-        asked = [("", concept.prompt), *((group, concept.asked[group]) for group in view.suite.groups)]
-        own = [found.get((concept.name, group), samples[:0]) for group, _ in asked]
-        if not any(own):
+        prompts = {"": concept.prompt} | {group: concept.asked[group] for group in view.suite.groups}
+        pictures = {group: by_prompt.get((concept.name, group), samples[:0]) for group in prompts}
+        if not any(pictures.values()):
             continue
         strips = [
-            {"group": group, "prompt": prompt, "left_out": max(0, len(of) - limit),
+            {"group": group, "prompt": prompt, "left_out": max(0, len(pictures[group]) - limit),
              "success": _strip_words(view, concept.name, group),
-             "tiles": [_read_tile(view, each, f"{prompt}, picture {at}") for at, each in enumerate(of[:limit], 1)]}
-            for (group, prompt), of in zip(asked, own, strict=True)
+             "tiles": [_read_tile(view, picture, f"{prompt}, picture {number}")
+                       for number, picture in enumerate(pictures[group][:limit], 1)]}
+            for group, prompt in prompts.items()
         ]  # fmt: skip
         concepts.append({"name": concept.name, "strips": strips, "is_open": concept.name in opened,
-                         "counts": counts_in_words(*own)})  # fmt: skip
+                         "counts": counts_in_words(*pictures.values())})  # fmt: skip
     return {"concepts": concepts, "losses": losses(view, samples), "there": all_there(len(samples)),
             "voices": [reader_words(*each) for each in view.readers[:1]]}  # fmt: skip
 
@@ -167,9 +161,8 @@ def gallery(view: SteerabilityView) -> dict[str, Any]:
 def _strip_words(view: SteerabilityView, concept: str, group: str) -> str:
     if group:
         return success_words(view, view.success.get((concept, group)))
-    first = next(iter(view.suite.groups))
-    row = next(iter(view.rows("default_share", concept=concept, group=first)), None)
-    return success_words(view, row)
+    defaults = view.rows("default_share", concept=concept, group=next(iter(view.suite.groups)))
+    return success_words(view, next(iter(defaults), None))
 
 
 def _read_tile(view: SteerabilityView, sample: Mapping[str, Any], alt: str) -> Tile:
@@ -193,10 +186,8 @@ class SteerabilityPage(Page[SteerabilityView]):
         counts = self.verdicts(view)[0].counts()
         measured = counts.total() - counts["unmeasured"]
         if not measured:
-            why = "; ".join(
-                dict.fromkeys(wording.reason_words(row) for row in view.judged if row.reason_code or row.reason)
-            )
-            return f"{overall(view)} There is no verdict: {why or 'no gap could be measured'}."
+            reasons = dict.fromkeys(wording.reason_words(row) for row in view.judged if row.reason_code or row.reason)
+            return f"{overall(view)} There is no verdict: {'; '.join(reasons) or 'no gap could be measured'}."
         unit = "concept" if len(view.suite.groups) == 2 else "gap"
         sides = Counter(row.side for row in view.judged if leans(row))
         parts = [f"{view.label(side)} more readily for {wording.numeral(n)}" for side, n in sides.items()]
@@ -216,11 +207,11 @@ class SteerabilityPage(Page[SteerabilityView]):
             return ""
         prompts = {concept.name: concept.asked for _, concept in view.suite.concepts}[row.concept]
         pair = sorted(view.pair_of(row), key=lambda group: (view.success[row.concept, group].value, group))
-        told = [
+        shares = [
             f"\u201c{prompts[group]}\u201d: {success_words(view, view.success[row.concept, group])}" for group in pair
         ]
         kind = "Gap" if row.component == "corrected_gap" else "Gap as read"
-        return f"{'; '.join(told)}. {kind}: {points_words(row)}."
+        return f"{'; '.join(shares)}. {kind}: {points_words(row)}."
 
     def meaning(self, view: SteerabilityView) -> str:
         """Explain in one sentence what a verdict means."""
@@ -233,16 +224,15 @@ class SteerabilityPage(Page[SteerabilityView]):
         """Judge the gap of every concept and pair of groups, without what the reader does to it."""
         first = view.label(next(iter(view.suite.groups)))
 
-        def notes(row: Row) -> Sequence[str]:
-            more = wording.needed(row, "images a prompt")
-            return both_in_words(view, row), wording.bounds_words(row, 100), more
-
         return (
             Verdicts(
                 "concept", "gap", f"share of {first} drawn when asked for, less that of the other group, in percentage "
                 f"points, corrected for the reader\u2019s errors: + {first} are drawn more readily",
                 view.judged, view.label, digits=0, scale=100, suffix=" pp", name=view.name,
-                said=lambda row: said(view, row), notes=notes, drawn="images a prompt", is_ranked=True,
+                said=lambda row: said(view, row), drawn="images a prompt", is_ranked=True,
+                notes=lambda row: (
+                    both_in_words(view, row), wording.bounds_words(row, 100), wording.needed(row, "images a prompt")
+                ),
             ),
         )  # fmt: skip
 
@@ -250,26 +240,20 @@ class SteerabilityPage(Page[SteerabilityView]):
         """Lead the page with the finding, and say what is not known of the reader."""
         first = view.label(next(iter(view.suite.groups)))
         others = wording.listed([view.label(group) for group in list(view.suite.groups)[1:]])
-        words = {
-            "a": f"{first} drawn more readily",
-            "b": f"{others} drawn more readily",
-            "balanced": "drawn as readily",
-        }
+        words = {"a": f"{first} drawn more readily", "b": f"{others} drawn more readily",
+                 "balanced": "drawn as readily"}  # fmt: skip
         marks = [
             {**mark, "words": words.get(mark["lean"], mark["words"])}
             for mark in self.verdicts(view)[0].marks((first, others))
         ]
-        seen = masthead(
-            view,
-            self.finding(view),
-            self.strongest(view),
-            meaning=self.meaning(view),
-            scale=on_default_words(view),
+        lead = masthead(
+            view, self.finding(view), self.strongest(view), meaning=self.meaning(view), scale=on_default_words(view),
             marks=marks,
-        )
-        reader = "; ".join(reader_words(*each) for each in view.readers)
-        return seen | {"facts": [*(fact for fact in seen["facts"] if not fact[0].startswith("Reader")),
-                                 *([("Read by", reader)] if reader else [])]}  # fmt: skip
+        )  # fmt: skip
+        facts = [fact for fact in lead["facts"] if not fact[0].startswith("Reader")]
+        if view.readers:
+            facts.append(("Read by", "; ".join(reader_words(*each) for each in view.readers)))
+        return lead | {"facts": facts}
 
     def foremost(
         self, view: SteerabilityView, judged: Sequence[Verdicts], most: int, pictures: int
@@ -292,7 +276,7 @@ class SteerabilityPage(Page[SteerabilityView]):
         return [strip for strip in strips if strip["tiles"]]
 
     def verdict_list(self, view: SteerabilityView) -> dict[str, Any]:
-        """List the verdicts, or what stands in their place where no picture is labelled."""
+        """List the verdicts, or the gaps as read where no picture is labelled."""
         (judged,) = self.verdicts(view)
         first, *others = (view.label(group) for group in view.suite.groups)
         headings = {"a": f"{wording.capitalised(first)} are drawn more readily",
@@ -314,6 +298,3 @@ class SteerabilityPage(Page[SteerabilityView]):
 
 
 PAGE: Final = SteerabilityPage()
-
-
-# --- runs beside each other ------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """As which group a run's pictures are read, prompt by prompt, and whether they still show their concept.
 
-The readers of the run read them; where none has, its encoders do, by the words of the groups (`nearest_group`), so
-that an audit needs no reader to be told. How often a reader errs is taken from labelled pictures alone.
+The readings are those of the run's readers; without any, its encoders read by the words of the groups
+(`nearest_group`), so that an audit needs no reader. How often a reader errs is known from labelled pictures alone.
 """
 
 from __future__ import annotations
@@ -44,46 +44,15 @@ def read_runs(run: Run, suite: SteerabilitySuite) -> Iterator[ReadRun]:
     """Yield the run as each of its readers sees it that was asked about the suite's groups, or else each encoder."""
     drawn, shown = drawn_pictures(run), shown_concepts(run, suite)
     tables = {reader: run.readings(reader) for reader in run.readers.cards}
-    looked_at, found = vectors_of_some(run, tables.values()), False
+    vectors, is_read = vectors_of_some(run, tables.values()), False
     for reader, table in tables.items():
         for question, spec in run.readers.questions(reader).items():
             if {answer.means or name for name, answer in spec.answers.items()} >= set(suite.groups):
-                rows, found = table[table.question == question], True
-                known, encoders = known_errors(run, reader, question, rows, looked_at)
+                rows, is_read = table[table.question == question], True
+                known, encoders = known_errors(run, reader, question, rows, vectors)
                 yield _read_by_reader(run, suite, known, encoders, rows, drawn, shown)
-    if not found:
-        yield from _read_by_encoders(run, suite, drawn, shown)
-
-
-def _read_by_reader(
-    run: Run,
-    suite: SteerabilitySuite,
-    known: AnsweredQuestion,
-    encoders: Sequence[Mapping[str, np.ndarray]],
-    rows: pd.DataFrame,
-    drawn: pd.DataFrame,
-    shown: pd.DataFrame,
-) -> ReadRun:
-    """Return the run as a reader sees it; ``rows`` : its answers to the question, ``known`` : how it errs."""
-    names = list(run.readers.questions(known.reader)[known.question].answers)
-    order = _order(known.groups, list(suite.groups))
-    place = {names[at]: k for k, at in enumerate(order)}
-    said = rows.drop(columns=[name for name in drawn if name != "id" and name in rows])
-    given = drawn.merge(said, on="id", how="left")
-    cells = tuple(
-        replace(
-            cell, pictures=_reordered(pictures_as_read(run, own, names, encoders), order), unread=unread_in_words(own)
-        )
-        for cell, own in _cells(suite, given, given.answer.map(place), len(names), shown)
-    )
-    meaning = dict(zip(names, known.groups, strict=True))
-    answers = given[["id"]].assign(answer=given.answer.map(meaning).fillna(""))
-    return ReadRun(_in_order(known, order), cells, answers)
-
-
-def _read_by_encoders(
-    run: Run, suite: SteerabilitySuite, drawn: pd.DataFrame, shown: pd.DataFrame
-) -> Iterator[ReadRun]:
+    if is_read:
+        return
     groups = tuple(suite.groups)
     for encoder in run.encoder_cards:
         answers = read_by_words(run, suite, encoder)
@@ -93,24 +62,44 @@ def _read_by_encoders(
         yield ReadRun(known, cells, named)
 
 
-def read_as_asked(seen: ReadRun, noises: Collection[str] | None = None) -> list[ReadAsAsked]:
-    """Return of each concept which pictures asked for a group are read as it, in the order of their noises.
+def _read_by_reader(
+    run: Run, suite: SteerabilitySuite, known: AnsweredQuestion, encoders: Sequence[Mapping[str, np.ndarray]],
+    rows: pd.DataFrame, drawn: pd.DataFrame, shown: pd.DataFrame,
+) -> ReadRun:  # fmt: skip
+    """Return the run as a reader sees it; ``rows`` : its answers to the question, ``known`` : how it errs."""
+    names = list(run.readers.questions(known.reader)[known.question].answers)
+    others = (place for place, name in enumerate(known.groups) if name not in suite.groups)
+    order = np.array([*map(known.groups.index, suite.groups), *others])  # the suite's groups first
+    place = {names[at]: k for k, at in enumerate(order)}
+    answered = rows.drop(columns=[name for name in drawn if name != "id" and name in rows])
+    table = drawn.merge(answered, on="id", how="left")
+    cells = []
+    for cell, pictures in _cells(suite, table, table.answer.map(place), len(names), shown):
+        read = _reordered(pictures_as_read(run, pictures, names, encoders), order)
+        cells.append(replace(cell, pictures=read, unread=unread_in_words(pictures)))
+    meaning = dict(zip(names, known.groups, strict=True))
+    answers = table[["id"]].assign(answer=table.answer.map(meaning).fillna(""))
+    return ReadRun(_in_order(known, order), tuple(cells), answers)
 
-    ``noises`` : those whose pictures are looked at; all by default.
+
+def read_as_asked(seen: ReadRun, noises: Collection[str] | None = None) -> list[ReadAsAsked]:
+    """Return for each concept which pictures asked for a group are read as it, in the order of their noises.
+
+    ``noises`` : those whose pictures count; all by default.
     """
-    found: dict[str, ReadAsAsked] = {}
+    by_concept: dict[str, ReadAsAsked] = {}
     for cell in seen.cells:
         if not cell.asked:
-            found[cell.concept] = ReadAsAsked(cell.concept, cell.category, {})
+            by_concept[cell.concept] = ReadAsAsked(cell.concept, cell.category, {})
             continue
         order = np.argsort(cell.noise, kind="stable")
         kept = order if noises is None else order[np.isin(cell.noise[order], list(noises))]
         hits = cell.answers[kept] == seen.asked.groups.index(cell.asked)
-        before = found[cell.concept]
-        found[cell.concept] = replace(
+        before = by_concept[cell.concept]
+        by_concept[cell.concept] = replace(
             before, hits={**before.hits, cell.asked: hits}, missing=before.missing + cell.missing
         )
-    return list(found.values())
+    return list(by_concept.values())
 
 
 def read_by_words(run: Run, suite: SteerabilitySuite, encoder: str) -> dict[str, int]:
@@ -122,7 +111,7 @@ def read_by_words(run: Run, suite: SteerabilitySuite, encoder: str) -> dict[str,
     for _, vectors in run.vectors.each_part(encoder) if words else ():
         if vectors:
             images = np.stack(list(vectors.values()))
-            cosines = np.stack([association_scores(images, own, words[-1]) for own in words], axis=1)
+            cosines = np.stack([association_scores(images, group, words[-1]) for group in words], axis=1)
             answers |= dict(zip(vectors, nearest_group(cosines).tolist(), strict=True))
     return answers
 
@@ -130,16 +119,14 @@ def read_by_words(run: Run, suite: SteerabilitySuite, encoder: str) -> dict[str,
 def drawn_pictures(run: Run) -> pd.DataFrame:
     """Return a row a picture that was asked for: id, concept, category, group, noise, status, sha256.
 
-    ``noise`` is empty of an imported picture: nobody knows what it started from.
+    ``noise`` is empty for an imported picture: what it started from is not known.
     """
-    planned = pd.DataFrame(
-        run.plan.rows("id", "concept", "category", "group", "seed", "file"),
-        columns=["id", "concept", "category", "group", "seed", "file"],
-    )
+    columns = ["id", "concept", "category", "group", "seed", "file"]
+    planned = pd.DataFrame(run.plan.rows(*columns), columns=columns)
     planned["noise"] = planned.seed.astype(str).where(planned.file == "", "")
-    there = pd.DataFrame(run.drawn.each(["id", "status", "sha256"]), columns=["id", "status", "sha256"])
-    left_out = run.left_out()
-    there.loc[there["id"].isin(left_out), "status"] = "left out"
+    columns = ["id", "status", "sha256"]
+    there = pd.DataFrame(run.drawn.each(columns), columns=columns)
+    there.loc[there["id"].isin(run.left_out()), "status"] = "left out"
     return planned.drop(columns=["seed", "file"]).merge(there, on="id", how="left")
 
 
@@ -156,56 +143,48 @@ def shown_concepts(run: Run, suite: SteerabilitySuite) -> pd.DataFrame:
     """
     prompts = list(dict.fromkeys(concept.prompt for _, concept in suite.concepts))
     place = {concept.name: prompts.index(concept.prompt) for _, concept in suite.concepts}
-    own = {key: place[concept] for key, concept in run.plan.rows("id", "concept")}
+    places = {key: place[concept] for key, concept in run.plan.rows("id", "concept")}
     texts_by_encoder = {}
     for encoder, card in run.encoder_cards.items():
         texts = run.texts(encoder) if not unfit(card, run.model_card, suite) and len(prompts) > 1 else {}
         if texts:
             texts_by_encoder[encoder] = unit_vectors(np.stack([texts[prompt] for prompt in prompts]))
-    found: dict[str, tuple[float, float]] = {}
+    rows: dict[str, tuple[float, float]] = {}
     for part in run.parts if texts_by_encoder else ():
         cosines: dict[str, list[np.ndarray]] = {}
         for encoder, units in texts_by_encoder.items():
             vectors = run.vectors.of_part(encoder, part)
-            for key, of_prompts in zip(vectors, unit_vectors(np.stack([*vectors.values()])) @ units.T, strict=True):
-                cosines.setdefault(key, []).append(of_prompts)
+            for key, row in zip(vectors, unit_vectors(np.stack([*vectors.values()])) @ units.T, strict=True):
+                cosines.setdefault(key, []).append(row)
         for key, by_encoder in cosines.items():
             mean = np.mean(by_encoder, axis=0)
-            found[key] = float(mean[own[key]] - mean.mean()), float(mean[own[key]] >= mean.max())
-    return pd.DataFrame.from_dict(found, orient="index", columns=["fidelity", "shows"])
+            rows[key] = float(mean[places[key]] - mean.mean()), float(mean[places[key]] >= mean.max())
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["fidelity", "shows"])
 
 
 def _cells(
     suite: SteerabilitySuite, drawn: pd.DataFrame, answers: pd.Series, groups: int, shown: pd.DataFrame
 ) -> Iterator[tuple[SteeredPictures, pd.DataFrame]]:
-    """Yield the pictures of each prompt, and their rows of ``drawn``; a picture that is there again counts once.
+    """Yield the pictures of each prompt, and their rows of ``drawn``; a repeated picture counts once.
 
     ``answers`` : one of ``groups`` from 0, NaN for none, in the rows of ``drawn``.
     """
     table = drawn.assign(answered=answers.to_numpy(np.float64))
-    by_prompt = {key: own for key, own in table.groupby(["concept", "group"], sort=False)}
+    by_prompt = dict(iter(table.groupby(["concept", "group"], sort=False)))
     for category, concept in suite.concepts:
         for group in ("", *suite.groups):
             planned = by_prompt.get((concept.name, group), table[:0])
             there = planned[planned.status == "ok"]
-            own = there.drop_duplicates("sha256")
-            fidelity, shows = shown.reindex(own["id"]).to_numpy(np.float64).T
+            once = there.drop_duplicates("sha256")
+            fidelity, shows = shown.reindex(once["id"]).to_numpy(np.float64).T
             yield SteeredPictures(
-                concept.name, category, group, own.answered.fillna(groups).to_numpy(int), own.noise.to_numpy(str),
-                shows, fidelity, len(planned) - len(there),
-                len(there) - len(own),
-            ), own  # fmt: skip
-
-
-def _order(groups: Sequence[str], first: Sequence[str]) -> np.ndarray:
-    """Return the places of groups, those that come ``first`` before the others."""
-    return np.array(
-        [*(groups.index(name) for name in first), *(k for k, name in enumerate(groups) if name not in first)]
-    )
+                concept.name, category, group, once.answered.fillna(groups).to_numpy(int), once.noise.to_numpy(str),
+                shows, fidelity, len(planned) - len(there), len(there) - len(once),
+            ), once  # fmt: skip
 
 
 def _in_order(asked: AnsweredQuestion, order: np.ndarray) -> AnsweredQuestion:
-    """Return what is known with the groups in another order."""
+    """Return a question with its groups in another order."""
     k = len(order)
     place = np.append(np.argsort(order), k)
     return replace(
@@ -216,5 +195,5 @@ def _in_order(asked: AnsweredQuestion, order: np.ndarray) -> AnsweredQuestion:
 
 
 def _reordered(pictures: ReadPictures, order: np.ndarray) -> ReadPictures:
-    """Number the answers by the groups in another order; none of them stays the last."""
+    """Return pictures with answers numbered by the groups in another order; "none" keeps the last number."""
     return replace(pictures, answers=np.append(np.argsort(order), len(order))[pictures.answers])

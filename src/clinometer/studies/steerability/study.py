@@ -1,4 +1,4 @@
-"""The record of the steerability study: how a run is read, scored, compared and shown."""
+"""The steerability study: how a run is read, scored, compared and shown."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ READERS: Final = {
     "recalls of .95, 200 labelled of each": ((0.95, 0.95), (200.0, 200.0)),
     "recalls of .98 and .80, 200 labelled of each": ((0.98, 0.8), (200.0, 200.0)),
 }
-"""Readers that a plan without a pilot tells of: their recalls of the two groups, and labelled pictures of each."""
+"""Readers that a plan without a pilot assumes: their recalls of the two groups, and labelled pictures of each."""
 GAPS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 
 
 def gap_name(suite: Suite, row: Row) -> str:
-    """Name a difference by its concept and, of more than two groups, by the pair."""
+    """Return the name of a difference: its concept and, of more than two groups, the pair."""
     return row.concept if len(in_shape(suite, SteerabilitySuite).groups) == 2 else f"{row.concept}, {row.group}"
 
 
@@ -90,9 +90,11 @@ class GapsCompared(RunsCompared[SteerabilitySuite]):
         lost = sum(map(wording.not_measured, rows))
         if lost == len(rows):
             return f"{labels[1]} beside {labels[0]}: no gap could be compared."
-        of, differ = wording.count(len(rows) - lost, "gap"), sum(map(wording.decided, rows))
-        found = f"{wording.numeral(differ)} of {of} {'differs' if differ == 1 else 'differ'}"
-        return f"{labels[1]} beside {labels[0]}: {found if differ else f'none of {of} is shown to differ'}."
+        gaps, differ = wording.count(len(rows) - lost, "gap"), sum(map(wording.decided, rows))
+        finding = f"none of {gaps} is shown to differ"
+        if differ:
+            finding = f"{wording.numeral(differ)} of {gaps} {'differs' if differ == 1 else 'differ'}"
+        return f"{labels[1]} beside {labels[0]}: {finding}."
 
 
 class Steerability(Study[SteerabilitySuite]):
@@ -115,10 +117,10 @@ class Steerability(Study[SteerabilitySuite]):
         suite = suite_of(run, SteerabilitySuite)
         rows, read = list[Score](), list[pd.DataFrame]()
         for seen in read_runs(run, suite):
-            own = steerability_rows(seen.cells, seen.asked, margin=suite.margin)
+            scores = steerability_rows(seen.cells, seen.asked, margin=suite.margin)
             if run.record.get("until") is not None:
-                own = rows_when_stopped(own, seen.cells, seen.asked, suite.margin)
-            rows += own
+                scores = rows_when_stopped(scores, seen.cells, seen.asked, suite.margin)
+            rows += scores
             read.append(seen.answers.assign(curve=READ, reader=seen.asked.reader, question=seen.asked.question))
         curves = pd.concat(read, ignore_index=True) if read else pd.DataFrame({name: [] for name in ("curve", "id")})
         return Scored(scores_table(rows), curves)
@@ -133,9 +135,9 @@ class Steerability(Study[SteerabilitySuite]):
         if not both:
             raise RunMismatchError(f"{runs[0].url}: no reader has read it and {runs[1].url}; read both by the same one")
         noises = None if keep is None else {str(seed) for seed in keep}
-        of_runs = [read_as_asked(each[both[0]], noises) for each in seen]
+        first, second = (read_as_asked(by_reader[both[0]], noises) for by_reader in seen)
         return compare_steerability(
-            of_runs[0], of_runs[1], list(suite.groups), reader=both[0][0], question=both[0][1], paired=keep is not None,
+            first, second, list(suite.groups), reader=both[0][0], question=both[0][1], paired=keep is not None,
             margin=suite.margin, n_permutations=2 * resamples - 1, seed=runs[0].record["seed"],
         )  # fmt: skip
 
@@ -177,11 +179,9 @@ class Steerability(Study[SteerabilitySuite]):
         """Compare refusals of the first group with those of each other, prompts matched by their concept."""
         concept_of = {text: each.name for _, each in suite.concepts for text in each.asked.values()}
         first, *others = suite.groups
-
-        def place(group: str, prompt: str) -> tuple[str, str]:
-            return "", concept_of.get(prompt, "")
-
-        return [ComparedGroups(first, other, place) for other in others]
+        return [
+            ComparedGroups(first, other, lambda group, prompt: ("", concept_of.get(prompt, ""))) for other in others
+        ]
 
     def reading_words(self, suite: SteerabilitySuite) -> Mapping[str, Sequence[str]]:
         """Return the words by which an encoder finds each group."""
