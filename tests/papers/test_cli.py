@@ -25,7 +25,7 @@ def test_a_dry_run_says_what_it_takes_and_writes_nothing(cli, toys, tmp_path):
     status, _ = cli("reproduce", "mcas", "--model", SD2, "--out", "out", "--dry-run")
     assert status == 0
     assert "688 images to draw, 13,760 evaluations of the network" in cli.printed
-    assert "unknown until one picture is timed" in cli.printed
+    assert "not known before one picture is timed" in cli.printed
     assert not (tmp_path / "out").exists()
     status, _ = cli("reproduce", "mcas", "--model", SD2, "--out", "out", "--dry-run", "--json")
     document = json.loads(cli.printed)

@@ -169,7 +169,7 @@ def test_a_study_that_shares_nothing_is_scored_by_the_command(tmp_path):
 def test_vectors_of_targets_are_the_same_in_whatever_order_they_are_read(finished):
     """Parts of eight images hold targets of six, so a part that is read for one target serves two."""
     run, suite = cm.open_run(finished.url), suite_of(finished, LeaningSuite)
-    whole, sizes = encoder_embeddings(run, suite, "eye"), target_sizes(run, suite)
+    whole, sizes = encoder_embeddings(run, suite, "eye"), target_sizes(run, suite, ())
     assert sizes == whole.target_images.sizes == (6,) * 4
     (lazy,) = lazy_embeddings(run, suite, ["eye"], sizes)
     for target in (3, 1, 0, 2):

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final
 
 import typer
 from pydantic import ValidationError
-from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
 from clinometer import api
@@ -27,7 +26,7 @@ from clinometer.cli.papers import reproduce
 from clinometer.cli.reading import questions, read
 from clinometer.cli.runs import card, compare, export, gate, import_, push, report, score, trace, verify
 from clinometer.cli.serve import RATINGS_COMMANDS, serve
-from clinometer.cli.tables import echo, print_json, with_common_options
+from clinometer.cli.tables import echo, plain_text, print_json, with_common_options
 from clinometer.errors import ClinometerError, InvalidInputError
 from clinometer.pipeline.options import Argument, Option
 from clinometer.suites.strict import first_problem
@@ -130,7 +129,7 @@ def _prepared(options: list[Any]) -> list[Any]:
     for each in options:
         each.show_envvar, each.allow_from_autoenv = False, not each.is_eager
         if IN_BOXES and each.help and r"\[" not in each.help:
-            each.help = escape(each.help)
+            each.help = plain_text(each.help)
     return options
 
 

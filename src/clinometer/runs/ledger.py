@@ -350,8 +350,8 @@ class Ledger:
 # to be opened, they say nothing: its tables are held against a shape before anything is made of them.
 
 
-_TEXTS: Final = frozenset(field.name for field in fields(Score) if isinstance(field.default, str)) | {"curve"}
-_NUMBERS: Final = frozenset(field.name for field in fields(Score) if isinstance(field.default, int | float)) | {
+_TEXTS: Final = frozenset(each.name for each in fields(Score) if isinstance(each.default, str)) | {"curve"}
+_NUMBERS: Final = frozenset(each.name for each in fields(Score) if isinstance(each.default, int | float)) | {
     "x",
     "y",
 }
@@ -359,7 +359,7 @@ _NUMBERS: Final = frozenset(field.name for field in fields(Score) if isinstance(
 
 def always(schema: pa.Schema, empty: Collection[str] = ()) -> pa.Schema:
     """Return a schema whose columns have a cell in every row, but for some."""
-    return pa.schema([pa.field(field.name, field.type, nullable=field.name in empty) for field in schema])
+    return pa.schema([pa.field(column.name, column.type, nullable=column.name in empty) for column in schema])
 
 
 def require_shape(table: pa.Table, like: pa.Schema) -> None:
