@@ -131,8 +131,8 @@ def stimuli_in_batches(n: int, size: int, images: int) -> list[Found]:
         enough = (images, batches[-1] + 1)
         held.append([
             units >= FEWEST_IMAGES and benjamini_hochberg(np.array([
-                test.p for test in stimulus_tests(own, {k: image_estimate(each, design) for k, each in own.items()})
-                .by_name.values()
+                test.p
+                for test in stimulus_tests(own, {k: image_estimate(each, design) for k, each in own.items()}).values()
             ])).min() <= 0.05
             for own, units in zip((cosines, known), enough, strict=True)
         ])  # fmt: skip
