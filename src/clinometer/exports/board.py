@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -34,7 +35,10 @@ Paper = Literal["a4", "letter"]
 
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _NODE: Final = rb"node\d{8}"
-
+_WAIT: Final = (
+    "const page = document.documentElement; page.hidden = true; addEventListener('DOMContentLoaded', () => "
+    "Promise.all([...document.fonts].map((font) => font.load())).then(() => { page.hidden = false; }));"
+)
 PATIENCE: Final = 120
 """Seconds that a browser has to print two pages."""
 
@@ -171,10 +175,11 @@ def print_page(html: str) -> bytes | None:
     if browser:
         with tempfile.TemporaryDirectory(prefix="clinometer-", ignore_cleanup_errors=True) as folder:
             page, pdf = Path(folder, "board.html"), Path(folder, "board.pdf")
-            page.write_text(html, "utf-8", "replace")
+            page.write_text(_shown_with_fonts(html), "utf-8", "replace")
             command = [
                 browser, "--headless", "--disable-gpu", "--disable-extensions", "--no-first-run",
-                "--no-pdf-header-footer", f"--user-data-dir={folder}/profile", f"--print-to-pdf={pdf}", page.as_uri(),
+                "--no-pdf-header-footer", "--virtual-time-budget=5000", f"--user-data-dir={folder}/profile",
+                f"--print-to-pdf={pdf}", page.as_uri(),
             ]  # fmt: skip
             if getattr(os, "geteuid", lambda: 1)() == 0:  # as root a browser starts without its sandbox or not at all
                 command.insert(1, "--no-sandbox")
@@ -198,6 +203,16 @@ def print_page(html: str) -> bytes | None:
     finally:
         if epoch is None:
             del os.environ["SOURCE_DATE_EPOCH"]
+
+
+def _shown_with_fonts(html: str) -> str:
+    """Return a page that shows nothing before its fonts are there, so that no text is laid out in another first.
+
+    Chromium would write a font twice into the PDF where it happens to print after that.
+    """
+    digest = base64.b64encode(sha256(_WAIT.encode()).digest()).decode()
+    html = html.replace("script-src ", f"script-src &#39;sha256-{digest}&#39; ", 1)
+    return html.replace("</head>", f"<script>{_WAIT}</script></head>", 1)
 
 
 def _printed_alike(pdf: bytes, created: str) -> bytes:
