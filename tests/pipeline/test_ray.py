@@ -137,6 +137,7 @@ def test_a_cluster_that_dies_ends_the_driver_and_the_run_goes_on(tmp_path, finis
 @pytest.mark.thorough
 def test_a_cluster_that_is_not_there_is_told(monkeypatch, ray):
     """Ray itself looks for it three times, for five seconds and more: here, for a second each."""
+    from ray._private.client_mode_hook import client_mode_should_convert
     from ray.util.client import worker
 
     for limit in ("INITIAL_TIMEOUT_SEC", "MAX_TIMEOUT_SEC"):
@@ -144,6 +145,7 @@ def test_a_cluster_that_is_not_there_is_told(monkeypatch, ray):
         monkeypatch.setattr(worker, limit, 1)
     with raises(EngineError, code=Code.FAILED, match=r"'ray://127\.0\.0\.1:1'"):
         open_engine("ray=ray://127.0.0.1:1", 1)
+    assert not client_mode_should_convert()  # a cluster may be started here afterwards
 
 
 @pytest.mark.thorough

@@ -66,6 +66,8 @@ class RayEngine:
             try:
                 ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
             except Exception as error:  # of many kinds, from sockets to processes
+                with suppress(Exception):
+                    ray.shutdown()  # else what comes later is still sent to the client that found no cluster
                 where = f"no cluster answers at {address!r}" if address else "it cannot be started here"
                 raise EngineError(f"engine 'ray': {where} ({type(error).__name__}: {error})") from error
         resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
