@@ -346,7 +346,7 @@ def _set(
 
 
 def _lack(stimuli: Stimuli, stimulus_set: _Set, max_missing: float) -> str:
-    """Why a set cannot take part; empty if it can."""
+    """Explain why a set cannot take part; return an empty text if it can."""
     if not stimulus_set.stimuli and not stimulus_set.missing:
         return f"{stimuli.label}: no words and no pictures; give pictures with --images, in a folder {stimuli.folder}"
     total = len(stimuli.words) if not stimulus_set.is_images else len(stimulus_set.stimuli) + len(stimulus_set.missing)
