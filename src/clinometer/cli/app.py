@@ -118,7 +118,7 @@ def schema() -> None:
 
 
 IN_BOXES: Final = sys.stdout is not None and sys.stdout.isatty()
-"""Whether ``--help`` is drawn by Rich; into a pipe it is plain text."""
+"""True if Rich formats ``--help``; in a pipe or a file it is plain text."""
 
 
 def _prepared(options: list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What commands print: text for people, one JSON document for scripts, a log, and tables in files.
+"""The output of commands: text for people, one JSON document for scripts, a log, and tables in files.
 
 Everything a command prints goes through :class:`Console`, and its result to :func:`print_json`; the options that all
 commands share decide which of the two prints. See decision 60.
@@ -38,7 +38,7 @@ LOG: Final = logging.getLogger("clinometer.cli")
 
 @dataclass(frozen=True)
 class OutputMode:
-    """What a command prints.
+    """How a command reports its result and its progress.
 
     Attributes
     ----------

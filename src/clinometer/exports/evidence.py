@@ -48,7 +48,7 @@ NO_RECORD: Final = (
     "clinometer card --format cyclonedx"
 )
 MALFORMED: Final = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
-"""What reading a document of another shape raises."""
+"""Errors raised by reading a document that does not have the expected shape."""
 POLICY: Final = "policy"
 BASELINE: Final = "baseline"
 CLAUSES: Final = "clauses.csv"

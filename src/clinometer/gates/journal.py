@@ -203,7 +203,7 @@ class Journal:
 
 @dataclass(frozen=True)
 class Review:
-    """What became of a registration, and whether a run is what it says.
+    """The history of a registration, and how a run differs from it.
 
     Attributes
     ----------

@@ -113,7 +113,7 @@ def concentration(
     highest = np.minimum((at_most[:, None] ** n[measured]).sum(axis=0), 1.0)
     beta = 0.0 if (at_most == read_as).all() else _BETA
     p = min(1.0, float(scipy.stats.poisson_binom.sf(ones - 1, highest)) + beta) if ones else 1.0
-    null_pooled, p_pooled, error = _dealt_anew(table[measured])
+    null_pooled, p_pooled, error = _compare_with_random_tables(table[measured])
     return Concentration(
         group, measured, chance, ones / total, float(low), float(high), total, ones,
         float(chance[measured].mean()), p, null_pooled, p_pooled, error,
@@ -140,7 +140,7 @@ def _parity_as_read(known: ArrayLike | None, groups: int) -> tuple[np.ndarray, n
     return seen, np.minimum(seen + np.linalg.norm(highest - rates, axis=0) / groups, 1.0)
 
 
-def _dealt_anew(table: np.ndarray) -> tuple[float, float, float]:
+def _compare_with_random_tables(table: np.ndarray) -> tuple[float, float, float]:
     """Return the expected share of rows of one value among tables with these margins, p, and its Monte-Carlo error."""
     n, columns = table.sum(axis=1), table.sum(axis=0)
     logs = scipy.special.gammaln

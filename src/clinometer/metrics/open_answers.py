@@ -2,8 +2,8 @@
 
 An open question has no list of answers (OpenBias, D'Incà et al. 2024; TIBET, Chinchure et al. 2024). What readers say
 is brought to one form, answers that mean the same are put together, and what is left is a table concept × answer. Its
-null is that answers do not hang on concepts: the answers of all images, dealt out anew among them. Clusters are formed
-of all answers together and never look at a concept, so under that null every deal is as likely as the one observed.
+null is that answers do not depend on concepts: then the answers of all images may be redistributed among them. Clusters
+are formed from all answers without regard to concepts, so under the null every redistribution is equally likely.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _information(tables: np.ndarray) -> np.ndarray:
 
 
 def _dealt(table: np.ndarray, permutations: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Return tables of answers dealt out anew within strata, in chunks of draws: random tables of the same margins."""
+    """Return random tables with the same margins, in chunks of draws: answers redistributed within strata."""
     chunk = max(1, 2_000_000 // max(table.size, 1))
     pieces = []
     for start in range(0, permutations, chunk):
