@@ -252,8 +252,8 @@ def share_exchange(first: ArrayLike, second: ArrayLike, *, paired: bool) -> Exch
     """Return the exact two-sided p of "no difference" between two samples of yes-or-no answers, by exchanging them.
 
     ``paired``: the i-th of both belong together and change places with each other, which is McNemar's exact test: of
-    the pairs that differ, a binomial number has the yes on either side. Otherwise all answers are redistributed at random:
-    Fisher's exact test. p is 1 where nothing differs.
+    the pairs that differ, a binomial number has the yes on either side. Otherwise all answers are redistributed at
+    random: Fisher's exact test. p is 1 where nothing differs.
 
     >>> share_exchange([1, 1, 1, 1, 1], [0, 0, 0, 0, 0], paired=True).p_value
     0.0625
