@@ -22,6 +22,7 @@ from clinometer.runs.run import Run
 from clinometer.runs.several import Comparison, NarrowedRun, shared_encoders
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import compared_refusals
+from clinometer.studies.study import Pairing
 
 
 def compare_runs(first: Run, second: Run) -> Comparison:
@@ -43,9 +44,9 @@ def compare_runs(first: Run, second: Run) -> Comparison:
     """
     encoders, unpaired, drawn = _held_together(first, second)
     both = drawn[0].keys() & drawn[1].keys()
-    keep = None if unpaired else _pairs(drawn)
+    seeds = None if unpaired else _pairs(drawn)
     with one_thread():
-        rows = study_of(first.suite).compare((first, second), encoders, keep, resamples_of(first, second))
+        rows = study_of(first.suite).compare(Pairing((first, second), encoders, seeds, resamples_of(first, second)))
     scores = withhold_unfit(scores_table(rows), first, second, encoders=encoders)
     if not _is_until_decided(first, second):  # rates over numbers of images that the images have set are not tested
         refusals = compared_refusals(first, second, paired=not unpaired)
@@ -84,8 +85,9 @@ def split_runs(at_one: Run, guided: Run) -> pd.DataFrame:
             "fixed beforehand; draw without --until"
         )
     study = study_of(at_one.suite)
+    pairing = Pairing((at_one, guided), encoders, _pairs(drawn), resamples_of(at_one, guided))
     with one_thread():
-        return scores_table(study.split((at_one, guided), encoders, _pairs(drawn)) if study.overrides("split") else [])
+        return scores_table(study.split(pairing) if study.overrides("split") else [])
 
 
 def _held_together(first: Run, second: Run) -> tuple[list[str], str, list[dict[Start, str]]]:
@@ -116,9 +118,10 @@ def evidence_between(first: Run, second: Run) -> dict[str, Evidence]:
     encoders, unpaired = _comparable(first, second), _explain_unpaired(first, second)
     _require_pairs_until_decided(first, second, unpaired)
     drawn = _drawn_of_both(first, second)
-    keep = frozenset(seed for seed, *_ in drawn[0].keys() & drawn[1].keys())
+    seeds = frozenset(seed for seed, *_ in drawn[0].keys() & drawn[1].keys())
+    pairing = Pairing((first, second), encoders, seeds, resamples_of(first, second))
     with one_thread():
-        return dict(study_of(first.suite).paired_evidence_of((first, second), encoders, keep))
+        return dict(study_of(first.suite).paired_evidence_of(pairing))
 
 
 def _is_until_decided(*runs: Run) -> bool:

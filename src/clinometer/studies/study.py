@@ -47,6 +47,35 @@ class Scored:
 
 
 @dataclass(frozen=True)
+class Pairing:
+    """Two runs of one suite, and what of them is compared.
+
+    Attributes
+    ----------
+    runs : the two; a difference is second minus first.
+    encoders : the names of those that have embedded both.
+    seeds : the seeds of the images that are pairs; None where the runs are not paired, and all images count.
+    resamples : how many bootstrap replicates an interval takes.
+    """
+
+    runs: tuple[Run, Run]
+    encoders: Sequence[str]
+    seeds: frozenset[int] | None
+    resamples: int
+
+    @property
+    def paired(self) -> bool:
+        """Whether images are compared with the one of the other run that started from the same noise."""
+        return self.seeds is not None
+
+    @property
+    def seed(self) -> int:
+        """The seed of resampling: the first run's."""
+        seed: int = self.runs[0].record["seed"]
+        return seed
+
+
+@dataclass(frozen=True)
 class ComparedGroups:
     """The two groups between which rates of refusal are compared.
 
@@ -178,10 +207,8 @@ class Study(ABC, Generic[AnySuite]):
         """Score a run; draw and embed nothing. A study that measures piece by piece shares that out in a ``pool``."""
 
     @abstractmethod
-    def compare(
-        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-    ) -> list[Score]:
-        """Compare two runs, second minus first, by encoders that both have; ``keep`` : seeds of the pairs."""
+    def compare(self, pairing: Pairing) -> list[Score]:
+        """Compare two runs, second minus first; image by image where they are paired."""
 
     @abstractmethod
     def page(self, suite: AnySuite) -> Page[Any]:
@@ -208,13 +235,11 @@ class Study(ABC, Generic[AnySuite]):
         """List the concepts that need more images, of a study that can be drawn until decided."""
         raise NotImplementedError
 
-    def paired_evidence_of(
-        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]
-    ) -> Mapping[str, Evidence]:
+    def paired_evidence_of(self, pairing: Pairing) -> Mapping[str, Evidence]:
         """Return the evidence of pairs on each concept's difference, of a study that draws until these are decided."""
         raise NotImplementedError
 
-    def split(self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> list[Score]:
+    def split(self, pairing: Pairing) -> list[Score]:
         """Split what the network learned from what guidance adds, by a run at guidance 1 and one at another."""
         raise NotImplementedError
 

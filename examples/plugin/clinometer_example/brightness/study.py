@@ -19,7 +19,7 @@ from clinometer.report.verdicts import Verdicts
 from clinometer.report.view import View
 from clinometer.runs import Progress, Run
 from clinometer.runs.plan import Sample
-from clinometer.studies.study import PartStage, Pool, Scored, Study
+from clinometer.studies.study import Pairing, PartStage, Pool, Scored, Study
 from clinometer_example import metric
 from clinometer_example.brightness.compare import brightness_differences
 from clinometer_example.brightness.scores import METRIC, brightness_rows
@@ -52,14 +52,14 @@ def brightness(run: Run, sample: Sample) -> float:
     return metric.brightness(np.asarray(image))
 
 
-def brightness_of(run: Run, keep: Collection[int] | None = None) -> dict[str, np.ndarray]:
-    """Return the brightness of the images of each prompt; ``keep`` has the seeds that count, None all."""
+def brightness_of(run: Run, seeds: Collection[int] | None = None) -> dict[str, np.ndarray]:
+    """Return the brightness of the images of each prompt; ``seeds`` : those that count, None all."""
     values: dict[str, list[float]] = {}
     for part, samples in run.parts.items():
         table = run.directory.read_table(part_name(part)).to_pydict()
         by_id = dict(zip(table["id"], table["brightness"], strict=True))
         for sample in samples:
-            if sample.id in by_id and (keep is None or sample.seed in keep):
+            if sample.id in by_id and (seeds is None or sample.seed in seeds):
                 values.setdefault(sample.concept, []).append(by_id[sample.id])
     return {concept: np.array(numbers) for concept, numbers in values.items()}
 
@@ -129,11 +129,9 @@ class Brightness(Study[BrightnessSuite]):
         """Score a run; nothing is resampled."""
         return Scored(scores_table(brightness_rows(brightness_of(run))), pd.DataFrame({"curve": []}))
 
-    def compare(
-        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-    ) -> list[Score]:
-        """Compare two runs; ``keep`` has the seeds of images that are pairs."""
-        first, second = (brightness_of(run, keep) for run in runs)
+    def compare(self, pairing: Pairing) -> list[Score]:
+        """Compare two runs, second minus first."""
+        first, second = (brightness_of(run, pairing.seeds) for run in pairing.runs)
         return brightness_differences(first, second)
 
 

@@ -10,7 +10,7 @@ Image files can be classified without a run directory.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from math import nan
 from pathlib import Path
@@ -45,7 +45,7 @@ from clinometer.studies.classification.figures import (
 from clinometer.studies.classification.page import PAGE
 from clinometer.studies.classification.printed import PRINTED
 from clinometer.studies.classification.scores import CurvePoint
-from clinometer.studies.study import PartStage, Pool, Scored, Study, in_shape, suite_of
+from clinometer.studies.study import Pairing, PartStage, Pool, Scored, Study, in_shape, suite_of
 from clinometer.suites import ClassificationSuite, Suite
 
 if TYPE_CHECKING:
@@ -302,15 +302,13 @@ class Classification(Study[ClassificationSuite]):
         curves = pd.DataFrame([asdict(point) for point in points], columns=[field.name for field in fields(CurvePoint)])
         return Scored(scores_table(scores), curves)
 
-    def compare(
-        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-    ) -> list[Score]:
-        """Compare two runs, second minus first; with ``keep``, by portraits that are pairs, in plan order."""
-        suite = suite_of(runs[0], ClassificationSuite)
-        first, second = (ClassifiedPortraits(*group_errors(run, suite)) for run in runs)
+    def compare(self, pairing: Pairing) -> list[Score]:
+        """Compare two runs, second minus first; portraits that are pairs are so in plan order."""
+        suite = suite_of(pairing.runs[0], ClassificationSuite)
+        first, second = (ClassifiedPortraits(*group_errors(run, suite)) for run in pairing.runs)
         return compare_classifications(
-            first, second, design_of_suite(suite), paired=keep is not None, n_permutations=2 * resamples - 1,
-            seed=runs[0].record["seed"],
+            first, second, design_of_suite(suite), paired=pairing.paired, n_permutations=2 * pairing.resamples - 1,
+            seed=pairing.seed,
         )  # fmt: skip
 
     def check(self, generator: Generator, suite: ClassificationSuite) -> None:

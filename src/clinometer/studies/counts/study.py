@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from clinometer.runs.run import Run
 from clinometer.runs.several import Comparison
 from clinometer.studies.counts.scores import BY_SETTING, EXCESS, SHARE, SLOPE, Counts, compared_counts, counts_rows
 from clinometer.studies.counts.table import counts_of
-from clinometer.studies.study import Pool, Scored, Study, suite_of
+from clinometer.studies.study import Pairing, Pool, Scored, Study, suite_of
 from clinometer.suites import Suite
 from clinometer.suites.counts import CountsSuite
 
@@ -335,13 +335,11 @@ class CountsStudy(Study[CountsSuite]):
         suite, counts = suite_of(run, CountsSuite), counts_of(run)
         return Scored(scores_table(_rows(counts, suite)), pd.DataFrame({name: [] for name in CURVES}))
 
-    def compare(
-        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-    ) -> list[Score]:
+    def compare(self, pairing: Pairing) -> list[Score]:
         """Compare the shares of the second table with those of the first; images are not paired."""
-        if keep is not None:
-            raise RunMismatchError(f"{runs[0].url}: counts have no images to pair")
-        return compared_counts(*map(counts_of, runs))
+        if pairing.paired:
+            raise RunMismatchError(f"{pairing.runs[0].url}: counts have no images to pair")
+        return compared_counts(*map(counts_of, pairing.runs))
 
 
 COUNTS: Final = CountsStudy()

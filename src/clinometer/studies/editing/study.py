@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -31,7 +31,7 @@ from clinometer.studies.editing.figures import EditingView
 from clinometer.studies.editing.page import PAGE, faces_by_group
 from clinometer.studies.editing.printed import PRINTED
 from clinometer.studies.editing.scores import PIXELS, editing_study, planted_order
-from clinometer.studies.study import ComparedGroups, PartStage, Pool, Scored, Study, in_shape, suite_of
+from clinometer.studies.study import ComparedGroups, Pairing, PartStage, Pool, Scored, Study, in_shape, suite_of
 from clinometer.suites import EditingSuite, Suite
 from clinometer.suites.editing import EDIT, PORTRAIT
 
@@ -304,23 +304,21 @@ class Editing(Study[EditingSuite]):
             rows += planted_order(readings, groups, design, planted, seed=run.record["seed"], batches=batches)
         return Scored(scores_table(rows), average_faces(faces, groups, design, alignment))
 
-    def compare(
-        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-    ) -> list[Score]:
-        """Compare two runs, second minus first; with ``keep``, by portraits that are pairs, in plan order."""
-        suite = suite_of(runs[0], EditingSuite)
+    def compare(self, pairing: Pairing) -> list[Score]:
+        """Compare two runs, second minus first; portraits that are pairs are so in plan order."""
+        suite = suite_of(pairing.runs[0], EditingSuite)
         design = design_of_suite(suite)
         compared = []
-        for run in runs:
+        for run in pairing.runs:
             portraits, groups, edits = _read_edited(run, suite, design)
             faces = read_faces(run, portraits, edits, alignment=None)
             portraits, edits, faces, missing = _counted_once(run, portraits, edits, faces)
-            readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in encoders]
+            readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in pairing.encoders]
             change = faces.after - faces.before[:, None, None]
             compared.append(EditedPortraits(groups, readings, change, missing, batches_of(run, portraits)))
         return compare_edits(
-            compared[0], compared[1], design, paired=keep is not None, n_permutations=2 * resamples - 1,
-            seed=runs[0].record["seed"],
+            compared[0], compared[1], design, paired=pairing.paired, n_permutations=2 * pairing.resamples - 1,
+            seed=pairing.seed,
         )  # fmt: skip
 
     def extend_plan(self, suite: EditingSuite, portraits: Sequence[Sample], part_size: int) -> list[Sample]:

@@ -21,7 +21,7 @@ from clinometer.stats.blocks import Blocks
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.design import TwoRuns
 from clinometer.studies.leaning.scores.missing import MissingPictures
-from clinometer.studies.study import suite_of
+from clinometer.studies.study import Pairing, suite_of
 from clinometer.suites import Group, LeaningSuite
 from clinometer.suites.leaning import BLANK_PROMPT
 
@@ -63,22 +63,22 @@ def _lost(run: Run, seeds: Collection[int] | None = None) -> list[tuple[str, str
     ]
 
 
-def missing_pictures(
-    runs: tuple[Run, Run], suite: LeaningSuite, encoders: Sequence[str], keep: Collection[int] | None
-) -> MissingPictures | None:
-    """Find the images that two runs should share and do not; with ``keep``, images with these seeds are pairs."""
-    both = None if keep is None else set.intersection(*(set(run.plan.column("seed").to_pylist()) for run in runs))
+def missing_pictures(pairing: Pairing, suite: LeaningSuite) -> MissingPictures | None:
+    """Find the images that two runs should share and do not."""
+    runs, seeds = pairing.runs, pairing.seeds
+    first_seeds, second_seeds = (frozenset(run.plan.column("seed").to_pylist()) for run in runs)
+    both = None if seeds is None else first_seeds & second_seeds
     lost = [_lost(run, both) for run in runs]
     if not any(lost):
         return None
     of_targets = [Counter(concept for concept, *_ in of_run) for of_run in lost]
     first, second = ([of_run[target.name] for target in suite.targets] for of_run in of_targets)
-    if keep is None or both is None:
+    if seeds is None or both is None:
         of_first, of_second = (Counter(group for _, group, _ in of_run if group) for of_run in lost)
         return MissingPictures((first, second), attributes=(of_first, of_second))
     # a pair of which one picture of a group is there takes no part: what the other run drew of it is not looked at
     pairs = Counter(group for group, _ in {(group, seed) for of_run in lost for _, group, seed in of_run if group})
-    alone = embeddings_of_two(runs, encoders, both - set(keep))
+    alone = embeddings_of_two(replace(pairing, seeds=both - seeds))
     return MissingPictures((first, second), alone, (pairs, pairs))
 
 
@@ -112,10 +112,11 @@ def encoder_embeddings(
     )
 
 
-def embeddings_of_two(runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None) -> TwoRuns:
-    """Read some encoders' vectors of two runs; with ``keep``, those of images with these seeds alone."""
+def embeddings_of_two(pairing: Pairing) -> TwoRuns:
+    """Read the encoders' vectors of two runs; of paired runs, those of the images that are pairs alone."""
     first, second = (
-        [encoder_embeddings(run, suite_of(run, LeaningSuite), name, keep) for name in encoders] for run in runs
+        [encoder_embeddings(run, suite_of(run, LeaningSuite), name, pairing.seeds) for name in pairing.encoders]
+        for run in pairing.runs
     )
     return first, second
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -63,6 +63,7 @@ from clinometer.studies.leaning.scores.tracing import HALF, ONSET, compare_trace
 from clinometer.studies.leaning.side_by_side import AXES_COMPARED, PAIR_COMPARED
 from clinometer.studies.study import (
     ComparedGroups,
+    Pairing,
     Pool,
     RunWork,
     Scored,
@@ -209,28 +210,26 @@ class PairOfGroups:
         table = scores_table(scores)
         return Scored(table, curves_of(table))
 
-    def compare(
-        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-    ) -> list[Score]:
+    def compare(self, pairing: Pairing) -> list[Score]:
         """Compare leanings, fidelity and traces, and judge the second run if it is a mitigation of the first."""
-        suite, paired = self.suite, keep is not None
-        embeddings = embeddings_of_two(runs, encoders, keep)
-        until_decided = any(run.record.get("until") is not None for run in runs)
+        suite = self.suite
+        embeddings = embeddings_of_two(pairing)
+        until_decided = any(run.record.get("until") is not None for run in pairing.runs)
         rows = compare_leanings(
             *embeddings,
             design_of_suite(suite),
-            paired=paired,
+            paired=pairing.paired,
             until_decided=until_decided,
-            n_resamples=resamples,
-            seed=runs[0].record["seed"],
-            missing=missing_pictures(runs, suite, encoders, keep),
+            n_resamples=pairing.resamples,
+            seed=pairing.seed,
+            missing=missing_pictures(pairing, suite),
             store=Scratch,
         )
         if until_decided:  # intervals over numbers of images that the images have set are not tested
             return rows
-        fidelity = compare_fidelity(runs, encoders)
-        mitigated = judge_mitigation(runs, suite, embeddings, fidelity) if paired else ()
-        return [*rows, *fidelity, *mitigated, *trace_differences(runs, embeddings, keep)]
+        fidelity = compare_fidelity(pairing)
+        mitigated = judge_mitigation(pairing.runs, suite, embeddings, fidelity) if pairing.paired else ()
+        return [*rows, *fidelity, *mitigated, *trace_differences(pairing, embeddings)]
 
 
 @dataclass(frozen=True)
@@ -279,15 +278,13 @@ class CrossedAxes:
         scores += names_of_copies(run, self.suite, embeddings[0])
         return Scored(scores_table(scores), pd.DataFrame({name: [] for name in ("curve", "x", "y", "low", "high")}))
 
-    def compare(
-        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-    ) -> list[Score]:
+    def compare(self, pairing: Pairing) -> list[Score]:
         """Compare along every axis and in every cell."""
         return compare_intersections(
-            *embeddings_of_two(runs, encoders, keep),
+            *embeddings_of_two(pairing),
             design_of_suite(self.suite),
-            paired=keep is not None,
-            missing=missing_pictures(runs, self.suite, encoders, keep),
+            paired=pairing.paired,
+            missing=missing_pictures(pairing, self.suite),
         )
 
 
@@ -331,8 +328,9 @@ def explain_untraced(suite: LeaningSuite, reason: str) -> Iterator[Score]:
             yield Score(metric=TRACE, component=component, concept=target.name, category=category, reason=reason)
 
 
-def trace_differences(runs: tuple[Run, Run], embeddings: TwoRuns, keep: Collection[int] | None) -> list[Score]:
+def trace_differences(pairing: Pairing, embeddings: TwoRuns) -> list[Score]:
     """Compare two runs that were both traced, step by step; return nothing unless both were."""
+    runs, seed = pairing.runs, pairing.seed
     suite, records = suite_of(runs[0], LeaningSuite), [run.traces.record for run in runs]
     if not all(records):
         return []
@@ -344,14 +342,16 @@ def trace_differences(runs: tuple[Run, Run], embeddings: TwoRuns, keep: Collecti
     names = [seen.encoder for seen in embeddings[0] if not any(run.traces.missing([seen.encoder]) for run in runs)]
     if apart or not names:
         return list(explain_untraced(suite, apart[0] if apart else "no encoder has seen the estimates of both runs"))
-    design, seed = design_of_suite(suite), runs[0].record["seed"]
+    design = design_of_suite(suite)
     shown = [[seen for seen in of_run if seen.encoder in names] for of_run in embeddings]
-    pairs = None if keep is None else traced_seeds(runs[0], names) & traced_seeds(runs[1], names) & set(keep)
+    pairs = pairing.seeds
+    if pairs is not None:
+        pairs = pairs & traced_seeds(runs[0], names) & traced_seeds(runs[1], names)
     one, other = (traced_embeddings(run, suite, seen, pairs)[1] for run, seen in zip(runs, shown, strict=True))
     whole = [traced_embeddings(run, suite, seen) for run, seen in zip(runs, shown, strict=True)]
     total = records[0]["total"]
     first, second = (trace_rows(*each, design, total=total, seed=seed) for each in whole)
-    return compare_traces(one, other, design, paired=keep is not None, by_run=(first, second), total=total, seed=seed)
+    return compare_traces(one, other, design, paired=pairing.paired, by_run=(first, second), total=total, seed=seed)
 
 
 def mitigation_of(run: Run) -> Mapping[str, Any] | None:
@@ -414,14 +414,15 @@ def _skin_tones(run: Run) -> dict[tuple[str, str, int], tuple[int, float]]:
     return tones
 
 
-def compare_fidelity(runs: tuple[Run, Run], encoders: Sequence[str]) -> list[Score]:
+def compare_fidelity(pairing: Pairing) -> list[Score]:
     """Compare how well images show what was asked, by the average over encoders, or the first that both have."""
-    seeds = [run.runs if isinstance(run, PooledRun) else (run,) for run in runs]
-    if not all(run.is_scored for of_run in seeds for run in of_run):
+    runs, encoders = pairing.runs, pairing.encoders
+    each_seed = [run.runs if isinstance(run, PooledRun) else (run,) for run in runs]
+    if not all(run.is_scored for of_run in each_seed for run in of_run):
         return []
     alike = all(set(run.encoder_cards) == set(encoders) for run in runs)
     first, second = (
         [row for run in of_run for row in Scores.from_frame(run.scores[run.scores.metric == FIDELITY])]
-        for of_run in seeds
+        for of_run in each_seed
     )
     return fidelity_differences(first, second, MEAN if alike else encoders[0])

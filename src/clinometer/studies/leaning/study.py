@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isfinite, nan
 from typing import Any, Final
@@ -42,7 +42,7 @@ from clinometer.studies.leaning.printed import PRINTED
 from clinometer.studies.leaning.scores.counting import pairs_counted_once
 from clinometer.studies.leaning.scores.needed import images_needed
 from clinometer.studies.leaning.view import COMPONENT_NAMES, axes_of, axis_component
-from clinometer.studies.study import ComparedGroups, PartStage, Pool, Scored, Study, WholeStage, suite_of
+from clinometer.studies.study import ComparedGroups, Pairing, PartStage, Pool, Scored, Study, WholeStage, suite_of
 from clinometer.suites import LeaningSuite
 
 SHARES: Final = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
@@ -76,11 +76,9 @@ class Leaning(Study[LeaningSuite]):
         """Score a pair of groups by the MCAS family, or the cells of axes; a ``pool`` measures the targets."""
         return shape_of(suite_of(run, LeaningSuite)).score(run, resamples, pool)
 
-    def compare(
-        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-    ) -> list[Score]:
-        """Compare two runs, second minus first; with ``keep``, by pairs of images with these seeds."""
-        return shape_of(suite_of(runs[0], LeaningSuite)).compare(runs, encoders, keep, resamples)
+    def compare(self, pairing: Pairing) -> list[Score]:
+        """Compare two runs, second minus first."""
+        return shape_of(suite_of(pairing.runs[0], LeaningSuite)).compare(pairing)
 
     def open_concepts(self, run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:
         """List the targets that the images so far do not decide, by these encoders."""
@@ -90,37 +88,36 @@ class Leaning(Study[LeaningSuite]):
         stands = evidence_of(embeddings, design)
         return [target.name for target, stand in zip(suite.targets, stands, strict=True) if not stand.stops(rule)]
 
-    def paired_evidence_of(
-        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]
-    ) -> dict[str, Evidence]:
-        """Judge each target's difference, second minus first, by the pairs of images with these seeds."""
-        suite = suite_of(runs[0], LeaningSuite)
-        pairs = pairs_counted_once(*embeddings_of_two(runs, encoders, keep))
+    def paired_evidence_of(self, pairing: Pairing) -> dict[str, Evidence]:
+        """Judge each target's difference, second minus first, by the pairs of images."""
+        suite = suite_of(pairing.runs[0], LeaningSuite)
+        pairs = pairs_counted_once(*embeddings_of_two(pairing))
         stands = paired_evidence(*pairs, design_of_suite(suite))
         return {target.name: stand for target, stand in zip(suite.targets, stands, strict=True)}
 
-    def split(self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> list[Score]:
+    def split(self, pairing: Pairing) -> list[Score]:
         """Split the leaning of the second run into that of the first, at guidance 1, and what guidance adds.
 
-        ``keep`` : seeds of the images that are pairs. Attribute images are the first run's, all of them.
+        Attribute images are the first run's, all of them, also those without a partner.
 
         Raises
         ------
         SuiteError
             The suite has axes, and no one pair of groups.
         """
+        runs, encoders, seeds = pairing.runs, pairing.encoders, pairing.seeds or frozenset()
         suite = suite_of(runs[0], LeaningSuite)
         suite.pair_for("the split by guidance")
         attribute_seeds = {sample.seed for sample in runs[0].plan if sample.role == "attribute"}
-        first = [encoder_embeddings(runs[0], suite, name, {*keep, *attribute_seeds}) for name in encoders]
-        second = [encoder_embeddings(runs[1], suite_of(runs[1], LeaningSuite), name, keep) for name in encoders]
-        missing, design = missing_pictures(runs, suite, encoders, keep), with_missing(design_of_suite(suite), runs[0])
+        first = [encoder_embeddings(runs[0], suite, name, {*seeds, *attribute_seeds}) for name in encoders]
+        second = [encoder_embeddings(runs[1], suite_of(runs[1], LeaningSuite), name, seeds) for name in encoders]
+        missing, design = missing_pictures(pairing, suite), with_missing(design_of_suite(suite), runs[0])
         if missing is not None:  # a pair that lacks either of its pictures
-            pairs = Counter(sample.concept for sample in runs[0].plan if sample.concept and sample.seed not in keep)
+            pairs = Counter(sample.concept for sample in runs[0].plan if sample.concept and sample.seed not in seeds)
             targets = tuple(replace(target, missing=pairs[target.name]) for target in design.targets)
             design, lost = replace(design, targets=targets), design.missing_attributes
             missing = replace(missing, attributes=(lost, lost))
-        return split_rows(first, second, design, missing=missing, fidelity=compare_fidelity(runs, encoders))
+        return split_rows(first, second, design, missing=missing, fidelity=compare_fidelity(pairing))
 
     def plan(self, pilot: Run, effect: float | None, margin: float | None, power: float, alpha: float) -> pd.DataFrame:
         """Count the images that every concept takes by a pilot, whose pictures are read as ``score`` reads them."""

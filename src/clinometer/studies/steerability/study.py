@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pandas as pd
@@ -23,7 +23,7 @@ from clinometer.studies.steerability.compare import compare_steerability
 from clinometer.studies.steerability.figures import SteerabilityView, points_words
 from clinometer.studies.steerability.page import PAGE
 from clinometer.studies.steerability.readings import read_as_asked, read_runs
-from clinometer.studies.study import ComparedGroups, Pool, Scored, Study, in_shape, suite_of
+from clinometer.studies.study import ComparedGroups, Pairing, Pool, Scored, Study, in_shape, suite_of
 from clinometer.suites import Suite
 from clinometer.suites.steerability import SteerabilitySuite
 
@@ -125,20 +125,19 @@ class Steerability(Study[SteerabilitySuite]):
         curves = pd.concat(read, ignore_index=True) if read else pd.DataFrame({name: [] for name in ("curve", "id")})
         return Scored(scores_table(rows), curves)
 
-    def compare(
-        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-    ) -> list[Score]:
-        """Compare gaps, second minus first, by the first reader that read both runs; as pairs with ``keep``."""
+    def compare(self, pairing: Pairing) -> list[Score]:
+        """Compare gaps, second minus first, by the first reader that read both runs."""
+        runs = pairing.runs
         suite = suite_of(runs[0], SteerabilitySuite)
         seen = [{(each.asked.reader, each.asked.question): each for each in read_runs(run, suite)} for run in runs]
         both = [key for key in seen[0] if key in seen[1]]
         if not both:
             raise RunMismatchError(f"{runs[0].url}: no reader has read it and {runs[1].url}; read both by the same one")
-        noises = None if keep is None else {str(seed) for seed in keep}
+        noises = None if pairing.seeds is None else {str(seed) for seed in pairing.seeds}
         first, second = (read_as_asked(by_reader[both[0]], noises) for by_reader in seen)
         return compare_steerability(
-            first, second, list(suite.groups), reader=both[0][0], question=both[0][1], paired=keep is not None,
-            margin=suite.margin, n_permutations=2 * resamples - 1, seed=runs[0].record["seed"],
+            first, second, list(suite.groups), reader=both[0][0], question=both[0][1], paired=pairing.paired,
+            margin=suite.margin, n_permutations=2 * pairing.resamples - 1, seed=pairing.seed,
         )  # fmt: skip
 
     def open_concepts(self, run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:

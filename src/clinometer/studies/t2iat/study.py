@@ -22,6 +22,7 @@ from clinometer.runs.run import Run
 from clinometer.stats.association import association_scores
 from clinometer.studies.study import (
     ComparedGroups,
+    Pairing,
     Pool,
     RunWork,
     Scored,
@@ -277,16 +278,16 @@ class T2iat(Study[T2iatSuite]):
         columns = {"curve": str, "concept": str, "x": float, "y": float}
         return Scored(scores_table(study.scores), pd.DataFrame(rows, columns=list(columns)).astype(columns))
 
-    def compare(
-        self, runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
-    ) -> list[Score]:
-        """Compare two runs, second minus first; with ``keep``, by pairs of images with these seeds."""
-        suite = suite_of(runs[0], T2iatSuite)
-        first, second = ([t2iat_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
-        neutral, others = zip(*map(_missing, runs), strict=True)
+    def compare(self, pairing: Pairing) -> list[Score]:
+        """Compare two runs, second minus first."""
+        suite, seeds = suite_of(pairing.runs[0], T2iatSuite), pairing.seeds
+        first, second = (
+            [t2iat_embeddings(run, suite, name, seeds) for name in pairing.encoders] for run in pairing.runs
+        )
+        neutral, others = zip(*map(_missing, pairing.runs), strict=True)
         return compare_t2iat(
             first, second, replace(t2iat_design(suite), missing_attributes=others[0] + others[1]),
-            paired=keep is not None, n_resamples=resamples, seed=runs[0].record["seed"], missing=neutral,
+            paired=pairing.paired, n_resamples=pairing.resamples, seed=pairing.seed, missing=neutral,
         )  # fmt: skip
 
     def compared_groups(self, suite: T2iatSuite) -> Sequence[ComparedGroups]:
