@@ -17,8 +17,8 @@ from benchmarks.picture_simulations import drawn_pictures, leans, picture_rows
 from benchmarks.rates import Experiment, Found
 from benchmarks.verdict_simulations import POPULATIONS, design_of, rate_over_studies
 from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING
+from clinometer.stats.dependence import drawn_once, sketches
 from clinometer.stats.multiplicity import benjamini_hochberg
-from clinometer.stats.repeats import drawn_once, sketches
 from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup
 from clinometer.studies.editing.scores import editing_study
 from clinometer.studies.leaning import EncoderEmbeddings, counted_once

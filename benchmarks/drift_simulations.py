@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.rates import Experiment, Found
-from clinometer.stats.drift import answer_drift
+from clinometer.stats.change import answer_drift
 
 LEVEL = 0.05
 RETESTS = 4

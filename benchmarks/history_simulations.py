@@ -19,7 +19,7 @@ from scipy import stats
 
 from benchmarks.rates import Experiment, Found
 from clinometer.gates.history import LAST, NIGHTS, YEARLY
-from clinometer.stats.latest_change import latest_change
+from clinometer.stats.change import latest_change
 
 NUMBERS = 4
 PERMUTATIONS = 9_999

@@ -16,8 +16,8 @@ import numpy as np
 from scipy import stats
 
 from clinometer.stats.association import association_scores
+from clinometer.stats.label_forms import quadratic_permutation_test, quadratic_statistic
 from clinometer.stats.permutation import split_test
-from clinometer.stats.quadratic import quadratic_permutation_test, quadratic_statistic
 
 X, Y = 20, 30
 

@@ -37,7 +37,7 @@ from clinometer.metrics import (
 )
 from clinometer.models import load_reader
 from clinometer.stats.agreement import kendall_tau_b
-from clinometer.stats.independence import exact_independence
+from clinometer.stats.change import exact_independence
 from clinometer.stats.proportion import wilson_interval
 
 GROUPS = ("woman", "man")

@@ -15,7 +15,7 @@ from clinometer.errors import Code, GateError
 from clinometer.gates import history
 from clinometer.gates.history import LAST, NEEDED, find_history
 from clinometer.gates.outcome import gate_in_words, junit, markdown, way_on
-from clinometer.stats.latest_change import latest_change
+from clinometer.stats.change import latest_change
 from tests import quick
 from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite

@@ -3,7 +3,7 @@
 import pandas as pd
 
 import clinometer as cm
-from clinometer.stats.repeats import SAVED_AGAIN, TOLERANCE
+from clinometer.stats.dependence import SAVED_AGAIN, TOLERANCE
 from tests import quick
 from tests.toys import Eye, Painter, toy_suite
 

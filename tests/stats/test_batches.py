@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clinometer.stats.batches import batch_correlation, by_batch, by_picture, draw_order, independent_answers, linked
 from clinometer.stats.bootstrap import rao_wu_weights
+from clinometer.stats.dependence import batch_correlation, by_batch, by_picture, draw_order, independent_answers, linked
 
 
 @given(st.integers(2, 30), st.integers(1, 4), st.integers(0, 9))

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import mannwhitneyu
 
 from clinometer.errors import Code, InvalidInputError
-from clinometer.stats.certified import certified_split_test, is_certifiable
+from clinometer.stats.label_forms import certified_split_test, is_certifiable
 from clinometer.stats.permutation import split_test
 from tests.raising import raises
 

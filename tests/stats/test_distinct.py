@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clinometer.stats.batches import order_p_value
 from clinometer.stats.blocks import Blocks, chosen
-from clinometer.stats.repeats import drawn_once, first_of_each, sketches
+from clinometer.stats.dependence import drawn_once, first_of_each, order_p_value, sketches
 
 
 def vectors(n, dim=64, seed=0):

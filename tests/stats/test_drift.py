@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 
 from clinometer.errors import Code, InvalidInputError
-from clinometer.stats.drift import _bet, answer_drift
+from clinometer.stats.change import _bet, answer_drift
 from tests.raising import raises
 
 

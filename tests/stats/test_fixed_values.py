@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from clinometer.errors import Code, InvalidInputError
-from clinometer.stats.certified import certified_split_test, fixed_values_test
+from clinometer.stats.label_forms import certified_split_test, fixed_values_test
 from clinometer.stats.permutation import split_test
 from tests.raising import raises
 

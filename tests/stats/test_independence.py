@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from clinometer.stats.independence import DRAWN, exact_independence
+from clinometer.stats.change import DRAWN, exact_independence
 
 TABLES = hnp.arrays(np.int64, st.tuples(st.just(2), st.integers(2, 4)), elements=st.integers(0, 6))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from clinometer.errors import Code, InvalidInputError
-from clinometer.stats.latest_change import fewest_latest, fewest_records, latest_change
+from clinometer.stats.change import fewest_latest, fewest_records, latest_change
 from tests.raising import raises
 
 LEVEL = 0.05

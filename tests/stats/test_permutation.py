@@ -13,9 +13,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from clinometer.errors import Code, InvalidInputError
-from clinometer.stats import splits
-from clinometer.stats.permutation import permute_labels, split_test
-from clinometer.stats.splits import count_splits, sample_memberships
+from clinometer.stats import permutation
+from clinometer.stats.permutation import count_splits, permute_labels, sample_memberships, split_test
 from tests.raising import raises
 
 ALTERNATIVES = ("two-sided", "greater", "less")
@@ -113,7 +112,7 @@ def test_meet_in_the_middle_counts_what_enumeration_lists():
 @pytest.mark.parametrize("n", [1, 2, 7, 12])
 def test_subset_sums_are_sorted_by_size(n):
     y = np.random.default_rng(n).integers(-4, 5, n).astype(float)  # ties, and sums without rounding
-    found = splits._sums_by_size(y)
+    found = permutation._sums_by_size(y)
     assert len(found) == n + 1
     for size, sums in enumerate(found):
         assert sums.tolist() == sorted(sum(chosen) for chosen in combinations(y, size))
@@ -207,7 +206,7 @@ def test_chunks_do_not_change_the_sample(monkeypatch, limit, value, rows):
     """There are as many relabellings in one as are asked for, and no more labels than are held at once."""
     labels, strata = np.arange(12) < 6, np.arange(12) % 3
     whole = np.concatenate(list(sample_memberships(labels, strata, 50, np.random.default_rng(5))))
-    monkeypatch.setattr(splits, limit, value)
+    monkeypatch.setattr(permutation, limit, value)
     chunks = list(sample_memberships(labels, strata, 50, np.random.default_rng(5)))
     assert max(map(len, chunks)) == rows
     parts = np.concatenate(chunks)

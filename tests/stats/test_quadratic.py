@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from clinometer.errors import Code, InvalidInputError
-from clinometer.stats.quadratic import quadratic_permutation_test, quadratic_statistic
-from clinometer.stats.splits import Alternative
+from clinometer.stats.label_forms import quadratic_permutation_test, quadratic_statistic
+from clinometer.stats.permutation import Alternative
 from tests.raising import raises
 
 

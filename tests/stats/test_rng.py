@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clinometer.metrics import histogram_overlap, jaccard_hallucination, stimulus_weat, weat
-from clinometer.stats.certified import fixed_values_test
+from clinometer.stats.label_forms import fixed_values_test
 from clinometer.stats.permutation import permute_labels, permute_statistic, sign_flip_test
 
 DATA = np.random.default_rng(0)

@@ -53,7 +53,7 @@ def gate(
 
     Against the history, a number breaks its limits where it is shown to have changed, and the change is beyond them.
     Of all gates of a year of nights, at most 5 in 100 years see any that has not changed called so
-    (:func:`clinometer.stats.latest_change.latest_change`).
+    (:func:`clinometer.stats.change.latest_change`).
 
     Parameters
     ----------

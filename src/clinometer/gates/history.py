@@ -19,7 +19,7 @@ from clinometer.gates.numbers import GateReason
 from clinometer.runs.browse import found_below
 from clinometer.runs.run import Run
 from clinometer.runs.verification import SCORES, are_whole, outdated
-from clinometer.stats.latest_change import fewest_records, latest_change
+from clinometer.stats.change import fewest_records, latest_change
 from clinometer.studies.refusals.scores import METRIC as REFUSAL
 from clinometer.studies.refusals.scoring import with_refusals
 

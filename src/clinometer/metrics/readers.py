@@ -25,8 +25,8 @@ from clinometer.metrics.transport import ReadPictures, Transport, count_by_kind,
 from clinometer.metrics.verdict import DRIFT, FEWEST_IMAGES, LEVEL, ReasonCode
 from clinometer.stats.agreement import Agreement, krippendorff_alpha
 from clinometer.stats.arguments import require_confidence
+from clinometer.stats.change import answer_drift
 from clinometer.stats.confusion import CorrectedShares, corrected_shares
-from clinometer.stats.drift import answer_drift
 from clinometer.stats.prediction_powered import RatedShare, more_items_until, rated_share
 from clinometer.stats.proportion import wilson_interval
 
@@ -434,7 +434,7 @@ def drift_row(reader: str, differs: np.ndarray, parts: Sequence[int]) -> Score:
 
     Parameters
     ----------
-    differs : (rounds × units), as in :func:`clinometer.stats.drift.answer_drift`.
+    differs : (rounds × units), as in :func:`clinometer.stats.change.answer_drift`.
     parts : before which part each round was asked; -1 after all.
     """
     drift, there = answer_drift(differs), np.isfinite(differs)

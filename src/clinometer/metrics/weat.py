@@ -33,9 +33,8 @@ from clinometer.stats.bootstrap import (
     welch_satterthwaite,
     why_no_interval,
 )
-from clinometer.stats.certified import Method, fixed_values_test
-from clinometer.stats.permutation import PermutationMethod
-from clinometer.stats.splits import Alternative
+from clinometer.stats.label_forms import Method, fixed_values_test
+from clinometer.stats.permutation import Alternative, PermutationMethod
 
 Spread: TypeAlias = Literal["union", "pooled"]
 
@@ -105,7 +104,7 @@ def weat(
     p permutes the fixed numbers s(w) over all splits of X ∪ Y into the two sizes. The default alternative is
     the paper's: one-sided, ``"greater"``. ``method="auto"`` counts every split while there are at most 40
     targets (or 200,000 splits). Beyond, p is the upper end of a proven bracket, however small (see
-    :mod:`clinometer.stats.certified`); where the bracket would be wide, as for many hundreds of targets, it samples
+    :mod:`clinometer.stats.label_forms`); where the bracket would be wide, as for many hundreds of targets, it samples
     ``permutations`` splits: ``p = (1 + #) / (1 + N)``, never 0. Targets that associate alike but for rounding (A and B
     the same vectors, in another order or at other lengths) have no effect size, and p is 1.
 

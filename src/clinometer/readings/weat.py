@@ -30,7 +30,7 @@ from clinometer.runs.embeddings import PROBED, require_same, shaped_vectors
 from clinometer.runs.progress import naming_errors
 from clinometer.runs.record import card_record
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
-from clinometer.stats.splits import Alternative
+from clinometer.stats.permutation import Alternative
 from clinometer.suites import Suite, WeatSuite, load_suite, suite_names
 from clinometer.suites.weat import Stimuli
 

@@ -21,7 +21,7 @@ from clinometer.runs.ledger import (
 )
 from clinometer.runs.plan import StoredPlan
 from clinometer.runs.storage import REDO
-from clinometer.stats.repeats import SAVED_AGAIN, TOLERANCE
+from clinometer.stats.dependence import SAVED_AGAIN, TOLERANCE
 
 if TYPE_CHECKING:
     from clinometer.runs.samples import Samples

@@ -215,9 +215,9 @@ class PartEncoder:
     def measure_saving(self) -> None:
         """Measure how far saving a picture again moves its vector, of some pictures spread over the plan; once.
 
-        Two pictures that are closer may be one (:mod:`clinometer.stats.repeats`). It comes after the parts: it is left
-        out while those of these pictures are still to be embedded, and a picture that the encoder fails on, once it
-        has embedded them all, is passed over.
+        Two pictures that are closer may be one (:mod:`clinometer.stats.dependence`). It comes after the parts: it is
+        left out while those of these pictures are still to be embedded, and a picture that the encoder fails on, once
+        it has embedded them all, is passed over.
         """
         plan, vectors = self._run.plan, self._run.vectors
         some = sorted({int(at) for at in np.linspace(0, len(plan) - 1, MEASURED)}) if len(plan) else []

@@ -162,7 +162,7 @@ def answers_again(run: Run, reader: Reader, asked: Sequence[QuestionSpec], again
 
 
 class _AskedAgain:
-    """The first pictures that a reader has read, of which it is asked again; see :mod:`clinometer.stats.drift`.
+    """The first pictures that a reader has read, of which it is asked again; see :mod:`clinometer.stats.change`.
 
     What a round of asking brought is kept at once, so that one that is stopped is not lost; the next one is another.
     A worker, which has some of the parts, asks nothing again.

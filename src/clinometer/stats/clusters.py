@@ -2,8 +2,8 @@
 
 A cluster is what was sampled independently (a portrait); what was measured on it several times (its edits) is one
 draw, however many numbers it gives. Everything here is a function of the clusters' own means. Where clusters came in
-batches, the spread of means and shares is that of the batches (:func:`clinometer.stats.batches.by_batch`). Quantiles of
-Student's t are asked of scipy.special: the same numbers as scipy.stats gives, fifty times as fast.
+batches, the spread of means and shares is that of the batches (:func:`clinometer.stats.dependence.by_batch`). Quantiles
+of Student's t are asked of scipy.special: the same numbers as scipy.stats gives, fifty times as fast.
 
 A crossed design is of units × treatments, each with blocks that all treatments share. A concept is a unit, a wording of
 its prompt a treatment, and a noise a block: one image is drawn from each wording with each noise. The model of a
@@ -28,7 +28,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.batches import by_batch
+from clinometer.stats.dependence import by_batch
 from clinometer.stats.proportion import Estimate, clopper_pearson
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clinometer.stats.repeats import TOLERANCE
+from clinometer.stats.dependence import TOLERANCE
 from clinometer.studies.t2iat import DesignedTest, T2iatDesign, T2iatEmbeddings
 
 DIM = 5

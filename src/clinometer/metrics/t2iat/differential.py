@@ -18,10 +18,8 @@ from clinometer.metrics.t2iat.draws import PairDraws, bootstrap_draws, containin
 from clinometer.metrics.t2iat.sets import PromptSet, SetPair, pair_sets, pooled_deviation, prompt_set
 from clinometer.stats.arguments import generator, require_choice, require_count
 from clinometer.stats.association import Array, as_numpy
-from clinometer.stats.certified import fixed_values_test
-from clinometer.stats.permutation import PermutationMethod
-from clinometer.stats.quadratic import quadratic_permutation_test
-from clinometer.stats.splits import Alternative
+from clinometer.stats.label_forms import fixed_values_test, quadratic_permutation_test
+from clinometer.stats.permutation import Alternative, PermutationMethod
 
 Unit = Literal["prompt", "image"]
 Magnitude = Literal["negligible", "small", "medium", "large", ""]

@@ -14,7 +14,7 @@ import scipy
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.association import Array, as_numpy, rounding_of, unit_vectors
-from clinometer.stats.batches import by_batch
+from clinometer.stats.dependence import by_batch
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class PromptSet(_Sizes):
     def units(self) -> PromptSet:
         """Return what is sampled: the set itself, or, of images that came in batches, a set of batches.
 
-        Each batch stands for its images as :func:`clinometer.stats.batches.by_batch` makes it, in rows and in columns,
-        so every prompt has the means that it has, and as many values as batches.
+        Each batch stands for its images as :func:`clinometer.stats.dependence.by_batch` makes it, in rows and in
+        columns, so every prompt has the means that it has, and as many values as batches.
         """
         if not self.batches:
             return self

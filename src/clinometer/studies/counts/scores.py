@@ -16,7 +16,7 @@ from clinometer.metrics.differences import Family
 from clinometer.metrics.distribution import BY_COUNTS, distribution_bias, entropy_bias, mean_absolute_deviation
 from clinometer.metrics.records import Score, corrected
 from clinometer.metrics.verdict import LEVEL, MISSING, OTHERS, judge_family, verdict, with_bounds
-from clinometer.stats.independence import exact_independence
+from clinometer.stats.change import exact_independence
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.proportion import ExactShare, LogisticSlope, exact_shares, logistic_slopes, share_differences
 

@@ -13,7 +13,7 @@ import numpy as np
 from clinometer.metrics.differences import Family, bounded_magnitude, judged_families
 from clinometer.metrics.portraits import PortraitPair, difference_row, portrait_magnitude
 from clinometer.metrics.records import Score
-from clinometer.stats.batches import batch_means, linked, within_groups
+from clinometer.stats.dependence import batch_means, linked, within_groups
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup, mean_of_known
 from clinometer.studies.editing.scores import (
     DARKER,

@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from clinometer.stats.batches import by_picture
 from clinometer.stats.bootstrap import BESIDE, percentile_interval, rao_wu_weights
+from clinometer.stats.dependence import by_picture
 from clinometer.stats.proportion import Estimate
 from clinometer.stats.skin import skin_tone
 

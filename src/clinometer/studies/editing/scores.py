@@ -21,9 +21,9 @@ from clinometer.metrics.differences import with_reasons
 from clinometer.metrics.records import BATCHES_KNOWN, PICTURES, Score, corrected, permuted
 from clinometer.metrics.verdict import MISSING, judge_family, with_bounds
 from clinometer.stats.agreement import LIMITS
-from clinometer.stats.batches import batch_correlation, batch_means, within_groups
 from clinometer.stats.bootstrap import percentile_interval, why_no_interval
 from clinometer.stats.clusters import cluster_mean, cluster_share, contrast
+from clinometer.stats.dependence import batch_correlation, batch_means, within_groups
 from clinometer.stats.permutation import PermutationTest, permute_labels, sign_flip_test
 from clinometer.stats.proportion import Estimate
 from clinometer.stats.skin import SPAN

@@ -21,8 +21,8 @@ import numpy as np
 from clinometer.metrics.differences import judge_sides
 from clinometer.metrics.records import Score, permuted
 from clinometer.metrics.verdict import Judgement, ReasonCode, Verdict, image_ends, judged_as, p_can_tell
-from clinometer.stats.batches import order_p_value
 from clinometer.stats.clusters import cluster_share, contrast
+from clinometer.stats.dependence import order_p_value
 from clinometer.stats.permutation import permute_labels
 from clinometer.stats.proportion import Estimate, wilson_interval
 

@@ -1,9 +1,9 @@
 """Which pictures of a run count: each different one once, in the batches in which they came.
 
 Pictures that are there more than once, as a fixed seed or a cache gives them, or nearly, as where they were saved
-again, each count once. What is one picture is decided by the vectors of all encoders together
-(:mod:`clinometer.stats.repeats`), within a target and within an attribute prompt. Twenty pictures of which four differ
-are a sample of four. Pictures that come in batches are a sample of batches (:mod:`clinometer.stats.batches`).
+again, each count once. What is one picture is decided by the vectors of all encoders together, within a target and
+within an attribute prompt. Twenty pictures of which four differ are a sample of four. Pictures that come in batches are
+a sample of batches. See :mod:`clinometer.stats.dependence` for both.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from itertools import count
 
 import numpy as np
 
-from clinometer.stats.batches import DrawOrder, draw_order, linked
 from clinometer.stats.blocks import chosen, pieces_of, sizes_of
-from clinometer.stats.repeats import different, drawn_once, first_of_each, sketches
+from clinometer.stats.dependence import DrawOrder, different, draw_order, drawn_once, first_of_each, linked, sketches
 from clinometer.studies.leaning.scores.design import (
     Design,
     EncoderEmbeddings,

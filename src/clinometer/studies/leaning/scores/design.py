@@ -11,9 +11,8 @@ import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.association import unit_vectors
-from clinometer.stats.batches import DrawOrder, by_batch
 from clinometer.stats.blocks import ArrayStore, InMemory, sizes_of
-from clinometer.stats.repeats import SAVED_AGAIN
+from clinometer.stats.dependence import SAVED_AGAIN, DrawOrder, by_batch
 
 
 @dataclass(frozen=True)
@@ -107,9 +106,9 @@ class EncoderEmbeddings:
     target_batches : per target, which request, session or cache each of its pictures came from, any labels (n_t,):
         batches are then the units of chance. Labels that all differ say that pictures are independent. None where
         nobody knows: then rows are taken to stand in the order in which they were drawn, and that is looked at
-        (:mod:`clinometer.stats.batches`).
+        (:mod:`clinometer.stats.dependence`).
     saved_again : how far saving a picture again moves its unit vector; two that are closer may be one
-        (:mod:`clinometer.stats.repeats`).
+        (:mod:`clinometer.stats.dependence`).
     order : what the order of the pictures said, where somebody has looked.
     joined : per target, the pictures that are one, by their positions before they were counted once; nothing where
         nobody has looked.

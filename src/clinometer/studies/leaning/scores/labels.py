@@ -12,10 +12,10 @@ from clinometer.stats.permutation import (
     EXACT_LIMIT,
     MEET_IN_THE_MIDDLE_LIMIT,
     PermutationTest,
+    count_splits,
     permute_labels,
     split_test,
 )
-from clinometer.stats.splits import count_splits
 from clinometer.studies.leaning.scores.design import Design, Layout
 from clinometer.studies.leaning.scores.views import ItemMeans
 

@@ -22,8 +22,8 @@ from clinometer.metrics.distribution import (
 from clinometer.metrics.records import BATCHES_KNOWN, PICTURES, Score, corrected
 from clinometer.metrics.verdict import FEWEST_IMAGES, with_share_bounds
 from clinometer.stats.association import nearest_group
-from clinometer.stats.batches import DrawOrder, batch_correlation, independent_answers
 from clinometer.stats.clusters import cluster_mean, contrast, share_difference
+from clinometer.stats.dependence import DrawOrder, batch_correlation, independent_answers
 from clinometer.stats.permutation import rank_sum_p
 from clinometer.stats.proportion import wilson_at, wilson_interval
 from clinometer.studies.leaning.scores.cosines import Estimate, by_view

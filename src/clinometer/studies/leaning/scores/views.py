@@ -15,9 +15,9 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import MEAN
 from clinometer.stats.association import nearest_group
-from clinometer.stats.batches import by_picture
 from clinometer.stats.blocks import ArrayStore, StoredArray
 from clinometer.stats.bootstrap import rao_wu_chunks, rao_wu_weights
+from clinometer.stats.dependence import by_picture
 from clinometer.studies.leaning.scores.cosines import (
     Replicates,
     StoredReplicates,

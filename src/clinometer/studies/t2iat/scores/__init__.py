@@ -25,8 +25,8 @@ from clinometer.metrics.verdict import (
     stimulus_ends,
     with_bounds,
 )
-from clinometer.stats.batches import batch_correlation
 from clinometer.stats.bounded_means import TEST
+from clinometer.stats.dependence import batch_correlation
 from clinometer.studies.t2iat.scores.stimuli import (
     ConceptMeasurer,
     Density,

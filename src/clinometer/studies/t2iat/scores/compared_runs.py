@@ -26,8 +26,8 @@ from clinometer.metrics.t2iat.draws import (
 )
 from clinometer.metrics.t2iat.sets import PromptSet, average_sets, pooled_deviation
 from clinometer.metrics.verdict import stimulus_ends
-from clinometer.stats.batches import linked
 from clinometer.stats.bootstrap import magnitude_excess
+from clinometer.stats.dependence import linked
 from clinometer.stats.permutation import sign_flip_test
 from clinometer.studies.t2iat.scores.stimuli import (
     DesignedTest,

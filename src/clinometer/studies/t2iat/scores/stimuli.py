@@ -29,8 +29,7 @@ from clinometer.metrics.t2iat.draws import (
 )
 from clinometer.metrics.t2iat.sets import MeasuredSet, PromptSet, average_sets, is_batched, labels_of, prompt_set
 from clinometer.stats.association import unit_vectors
-from clinometer.stats.batches import by_batch
-from clinometer.stats.repeats import SAVED_AGAIN, drawn_once, sketches
+from clinometer.stats.dependence import SAVED_AGAIN, by_batch, drawn_once, sketches
 
 QUARTILES = {"lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75}
 DENSITY_POINTS = 61
@@ -359,7 +358,7 @@ class T2iatEmbeddings:
     attribute_texts : (words × dim) by (stimulus, attribute); empty where the encoder reads no text.
     repeats : by stimulus, neutral images that repeat another one and are left out already.
     saved_again : how far saving a picture again moves its unit vector; two that are closer may be one
-        (:mod:`clinometer.stats.repeats`).
+        (:mod:`clinometer.stats.dependence`).
     batches : by (stimulus, attribute), the attribute of neutral ones empty, which request, session or cache each image
         came from, any labels; without an entry every image is one by itself.
     """
