@@ -11,8 +11,7 @@ from statsmodels.stats.proportion import proportion_confint
 from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, reading_rows
 from clinometer.metrics.records import Score
-from clinometer.metrics.selection import selection_ratios, selection_rows
-from clinometer.metrics.standard import SourceShares
+from clinometer.metrics.standard import SourceShares, selection_ratios, selection_rows
 from clinometer.readings.standard import shares_of_readers
 from clinometer.stats.proportion import wilson_ends, wilson_interval
 from tests.raising import raises

@@ -9,8 +9,7 @@ import pytest
 from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.reading import AnsweredQuestion
 from clinometer.metrics.steerability import steerability_rows
-from clinometer.metrics.steerability_stopping import evidence_of_pairs, gap_evidence, rows_when_stopped
-from clinometer.metrics.steered import SteeredPictures
+from clinometer.metrics.steered import SteeredPictures, evidence_of_pairs, gap_evidence, rows_when_stopped
 from clinometer.metrics.stopping import StoppingRule
 from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.stats.sequential import e_value

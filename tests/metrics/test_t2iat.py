@@ -9,9 +9,16 @@ from hypothesis import strategies as st
 
 from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics import differential_association, effect_magnitude
-from clinometer.metrics.t2iat.differential import pair_association, set_generator
-from clinometer.metrics.t2iat.draws import bilinear_mean, bootstrap_draws, difference_draws, freedom_of, set_draws
-from clinometer.metrics.t2iat.sets import pair_sets, prompt_set
+from clinometer.metrics.prompt_sets import (
+    bilinear_mean,
+    bootstrap_draws,
+    difference_draws,
+    freedom_of,
+    pair_sets,
+    prompt_set,
+    set_draws,
+)
+from clinometer.metrics.t2iat import pair_association, set_generator
 from clinometer.stats.bootstrap import percentile_interval, welch_satterthwaite
 from tests.raising import raises
 

@@ -15,7 +15,7 @@ from clinometer.mitigation import making as making_module
 from clinometer.models.mitigation import FILE, GroupWords, Mitigation, Reworded, read_mitigation
 from clinometer.models.protocols import GenerationRequest
 from clinometer.suites import load_suite
-from clinometer.suites.reference import Reference
+from clinometer.suites.base import Reference
 from tests.models.openai.image_server import ImageServer
 from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite

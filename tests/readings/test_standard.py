@@ -18,7 +18,7 @@ from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, errors_
 from clinometer.metrics.transport import ReadPictures
 from clinometer.readings.standard import compare_with_standard, read_reference, shares_of_readers
 from clinometer.suites import load_suite
-from clinometer.suites.reference import Reference
+from clinometer.suites.base import Reference
 from tests.raising import raises
 
 OCCUPATIONS = {"nurse": 0.87, "teacher": 0.73, "engineer": 0.16, "CEO": 0.29, "lawyer": 0.4, "pilot": 0.09,

@@ -4,7 +4,7 @@ import pytest
 
 from clinometer.errors import Code, SuiteError
 from clinometer.suites import load_suite, suite_from_mapping, suite_names
-from clinometer.suites.weat import SENTENCES, Stimuli
+from clinometer.suites.undrawn import SENTENCES, Stimuli
 from tests.raising import raises
 
 SIZES = {

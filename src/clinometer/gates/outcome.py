@@ -18,7 +18,7 @@ from clinometer.gates.history import NEEDED, NIGHTS, History
 from clinometer.gates.numbers import GateReason
 from clinometer.gates.policy import SELECTORS, Policy, Rule
 from clinometer.metrics.records import SELECTION
-from clinometer.metrics.selection import SMALLEST
+from clinometer.metrics.standard import SMALLEST
 from clinometer.metrics.verdict import LEVEL
 from clinometer.report import wording
 from clinometer.report.html import notebook_html

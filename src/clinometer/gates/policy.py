@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from clinometer.errors import GateError, InvalidInputError
 from clinometer.metrics.records import SELECTION
-from clinometer.metrics.selection import SMALLEST, TO_LARGEST
+from clinometer.metrics.standard import SMALLEST, TO_LARGEST
 from clinometer.suites.safe_yaml import read_request
 from clinometer.suites.strict import Name, Number, Strict, Text, code_of, explain, several
 

@@ -44,7 +44,6 @@ from clinometer.metrics.mcas import (
     signed_diffusion_bias,
     xmcas,
 )
-from clinometer.metrics.one_group import Concentration, concentration
 from clinometer.metrics.readers import (
     GroupShares,
     ReaderShares,
@@ -55,6 +54,7 @@ from clinometer.metrics.readers import (
     shares_as_read,
     shares_by_reader,
 )
+from clinometer.metrics.reading import Concentration, concentration
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat import DifferentialAssociation, differential_association, effect_magnitude
 from clinometer.metrics.transport import ReadPictures, Transport, transport

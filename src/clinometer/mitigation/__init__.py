@@ -21,7 +21,7 @@ from clinometer.pipeline.options import Argument, AskedSuite, Option, Place, doc
 
 if TYPE_CHECKING:
     from clinometer.mitigation.making import Job, Made, Mitigated, methods
-    from clinometer.suites.reference import Reference
+    from clinometer.suites.base import Reference
 
 __all__ = ["Job", "Made", "Mitigated", "methods", "mitigate"]
 

@@ -29,8 +29,8 @@ from clinometer.models.mitigation import (
 )
 from clinometer.models.registry import HUB_ID
 from clinometer.models.weights import file_hash, locate, user_path
+from clinometer.suites.base import Reference
 from clinometer.suites.leaning import LeaningSuite
-from clinometer.suites.reference import Reference
 from clinometer.suites.strict import code_of
 
 GROUP: Final = "clinometer.mitigations"

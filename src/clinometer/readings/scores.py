@@ -18,7 +18,7 @@ from clinometer.metrics.readers import (
 )
 from clinometer.metrics.reading import reading_rows
 from clinometer.metrics.records import Score
-from clinometer.metrics.selection import selection_rows
+from clinometer.metrics.standard import selection_rows
 from clinometer.readings.known import answered_questions, read_images, vectors_of_some
 from clinometer.readings.open_answers import opened_rows
 from clinometer.readings.standard import compare_with_standard, shares_of_readers

@@ -27,7 +27,7 @@ from clinometer.metrics.records import STANDARD, Score
 from clinometer.metrics.standard import ReferenceShare, SourceShares, standard_rows
 from clinometer.models.files import read_csv
 from clinometer.suites import Suite
-from clinometer.suites.reference import Reference
+from clinometer.suites.base import Reference
 from clinometer.suites.safe_yaml import read_request
 from clinometer.suites.strict import code_of, first_problem
 

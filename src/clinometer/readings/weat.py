@@ -32,7 +32,7 @@ from clinometer.runs.record import card_record
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 from clinometer.stats.permutation import Alternative
 from clinometer.suites import Suite, WeatSuite, load_suite, suite_names
-from clinometer.suites.weat import Stimuli
+from clinometer.suites.undrawn import Stimuli
 
 Unit = Literal["word", "sentence"]
 

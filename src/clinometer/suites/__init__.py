@@ -21,7 +21,7 @@ from clinometer.suites.t2iat import (
     StimulusSet,
     T2iatSuite,
 )
-from clinometer.suites.weat import Stimuli, WeatSuite
+from clinometer.suites.undrawn import Stimuli, WeatSuite
 
 __all__ = [
     "SHAPES",

@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clinometer.metrics.prompt_sets import bilinear_mean, prompt_set
 from clinometer.metrics.records import BATCHES_KNOWN
-from clinometer.metrics.t2iat.draws import bilinear_mean
-from clinometer.metrics.t2iat.sets import prompt_set
 from clinometer.metrics.verdict import Verdict
 from clinometer.report.rows import Scores
 from clinometer.studies.notices import batches_in_words

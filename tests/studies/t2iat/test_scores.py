@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 from clinometer.errors import Code, InvalidInputError
-from clinometer.metrics.t2iat.draws import WelchEstimate, bilinear_mean, set_draws
-from clinometer.metrics.t2iat.sets import prompt_set
+from clinometer.metrics.prompt_sets import WelchEstimate, bilinear_mean, prompt_set, set_draws
 from clinometer.stats.bootstrap import percentile_interval
 from clinometer.stats.permutation import sign_flip_test
 from clinometer.studies.t2iat import (

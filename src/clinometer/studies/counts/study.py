@@ -10,8 +10,7 @@ import pandas as pd
 
 from clinometer.errors import RunMismatchError
 from clinometer.metrics.records import Score
-from clinometer.metrics.selection import selection_rows
-from clinometer.metrics.standard import SourceShares
+from clinometer.metrics.standard import SourceShares, selection_rows
 from clinometer.ratings.store import Rated
 from clinometer.readings.standard import compare_with_standard
 from clinometer.report import wording
@@ -27,7 +26,7 @@ from clinometer.studies.counts.scores import BY_SETTING, EXCESS, SHARE, SLOPE, C
 from clinometer.studies.counts.table import counts_of
 from clinometer.studies.study import Pairing, Pool, Scored, Study, suite_of
 from clinometer.suites import Suite
-from clinometer.suites.counts import CountsSuite
+from clinometer.suites.undrawn import CountsSuite
 
 MOST_GROUPS: Final = 50
 """Columns of the table of shares; the others are in scores.csv."""

@@ -28,8 +28,8 @@ from clinometer.runs.ledger import COUNTS
 from clinometer.runs.run import Run
 from clinometer.studies.counts.scores import Counts
 from clinometer.studies.study import suite_of
-from clinometer.suites.counts import CountsSuite
 from clinometer.suites.strict import code_of, first_problem
+from clinometer.suites.undrawn import CountsSuite
 
 DISCARDED: Final = "discarded"
 COLUMNS: Final = ("concept", "group", "n", "setting")

@@ -10,7 +10,7 @@ import pandas as pd
 from clinometer.errors import InvalidInputError, RunMismatchError, SuiteError
 from clinometer.metrics.records import Score
 from clinometer.metrics.steerability import steerability_rows
-from clinometer.metrics.steerability_stopping import gap_evidence, rows_when_stopped
+from clinometer.metrics.steered import gap_evidence, rows_when_stopped
 from clinometer.metrics.stopping import StoppingRule
 from clinometer.report import wording
 from clinometer.report.differences import Quantity, RunsCompared

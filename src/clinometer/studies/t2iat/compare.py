@@ -22,8 +22,8 @@ from clinometer.metrics.differences import (
     require_comparable,
     with_reasons,
 )
+from clinometer.metrics.prompt_sets import containing, freedom_of, interval_of, magnitude_test
 from clinometer.metrics.records import Score, permuted
-from clinometer.metrics.t2iat.draws import containing, freedom_of, interval_of, magnitude_test
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.permutation import sign_flip_test
@@ -71,7 +71,7 @@ def compare_t2iat(
     (``magnitude_excess``).
 
     Both runs are asked the same prompts, so ΔS and Δ are always paired by prompt: p swaps the runs prompt by prompt
-    (:mod:`clinometer.metrics.t2iat.draws`; the null is that the runs' images of a prompt might as well have changed
+    (:mod:`clinometer.metrics.prompt_sets`; the null is that the runs' images of a prompt might as well have changed
     places), and the stimulus interval resamples prompts of both at once, as wide as Student's t. ``paired``: the i-th
     image of a prompt starts from the same noise in both runs; then the image interval resamples both by the same
     weights, and the test of a stimulus is the t test of pairs; otherwise each run is resampled for itself and the test

@@ -12,10 +12,16 @@ import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import with_reasons
+from clinometer.metrics.prompt_sets import (
+    PairDraws,
+    WelchEstimate,
+    average_pairs,
+    containing,
+    difference_draws,
+    pair_sets,
+)
 from clinometer.metrics.records import BATCHES_KNOWN, PICTURES, Score, corrected, storable
-from clinometer.metrics.t2iat.differential import DifferentialAssociation, pair_association
-from clinometer.metrics.t2iat.draws import PairDraws, WelchEstimate, containing, difference_draws
-from clinometer.metrics.t2iat.sets import average_pairs, pair_sets
+from clinometer.metrics.t2iat import DifferentialAssociation, pair_association
 from clinometer.metrics.verdict import (
     FEWEST_IMAGES,
     MISSING,

@@ -10,21 +10,23 @@ from typing import Any
 import numpy as np
 
 from clinometer.metrics.differences import METRIC, cut_alike, image_seeds, magnitude_row, named_or_counted, not_measured
-from clinometer.metrics.records import Score, permuted
-from clinometer.metrics.t2iat.draws import (
+from clinometer.metrics.prompt_sets import (
     PairDraws,
     PairSwaps,
+    PromptSet,
     SetDraws,
     WelchEstimate,
+    average_sets,
     bilinear_mean,
     difference_draws,
     mean_part,
     paired_bilinear_difference,
     places_of,
+    pooled_deviation,
     set_draws,
     set_swaps,
 )
-from clinometer.metrics.t2iat.sets import PromptSet, average_sets, pooled_deviation
+from clinometer.metrics.records import Score, permuted
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.dependence import linked

@@ -16,18 +16,23 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy
 
-from clinometer.metrics.records import Score
-from clinometer.metrics.t2iat.differential import set_generator
-from clinometer.metrics.t2iat.draws import (
+from clinometer.metrics.prompt_sets import (
+    MeasuredSet,
+    PromptSet,
     SetDraws,
     WelchEstimate,
+    average_sets,
     bilinear_mean,
     centred,
     freedom_of,
     interval_of,
+    is_batched,
+    labels_of,
+    prompt_set,
     set_draws,
 )
-from clinometer.metrics.t2iat.sets import MeasuredSet, PromptSet, average_sets, is_batched, labels_of, prompt_set
+from clinometer.metrics.records import Score
+from clinometer.metrics.t2iat import set_generator
 from clinometer.stats.association import unit_vectors
 from clinometer.stats.dependence import SAVED_AGAIN, by_batch, drawn_once, sketches
 

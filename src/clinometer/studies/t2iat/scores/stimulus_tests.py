@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from clinometer.metrics.prompt_sets import WelchEstimate
 from clinometer.metrics.records import Score, permuted
-from clinometer.metrics.t2iat.draws import WelchEstimate
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.stats.bounded_means import TEST, BoundedMeans, bounded_means
 from clinometer.stats.clusters import cluster_mean

@@ -14,8 +14,18 @@ from typing import Literal
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.t2iat.draws import PairDraws, bootstrap_draws, containing, freedom_of, interval_of
-from clinometer.metrics.t2iat.sets import PromptSet, SetPair, pair_sets, pooled_deviation, prompt_set
+from clinometer.metrics.prompt_sets import (
+    PairDraws,
+    PromptSet,
+    SetPair,
+    bootstrap_draws,
+    containing,
+    freedom_of,
+    interval_of,
+    pair_sets,
+    pooled_deviation,
+    prompt_set,
+)
 from clinometer.stats.arguments import generator, require_choice, require_count
 from clinometer.stats.association import Array, as_numpy
 from clinometer.stats.label_forms import fixed_values_test, quadratic_permutation_test
