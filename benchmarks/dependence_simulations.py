@@ -22,8 +22,8 @@ from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup
 from clinometer.studies.editing.scores import editing_study
 from clinometer.studies.leaning import EncoderEmbeddings, counted_once
+from clinometer.studies.t2iat.scores import stimulus_tests
 from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, T2iatDesign, image_estimate
-from clinometer.studies.t2iat.scores.stimulus_tests import stimulus_tests
 
 LEVEL, MOST = "dependence-level", 0.07
 POWER, JOINED = "dependence-power", "dependence-joined"

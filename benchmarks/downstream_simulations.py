@@ -15,8 +15,8 @@ from clinometer.stats.equivalence import equivalence_p_value, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.permutation import permute_labels
 from clinometer.stats.proportion import Estimate
+from clinometer.studies.t2iat.scores import stimulus_tests
 from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, T2iatDesign, image_estimate
-from clinometer.studies.t2iat.scores.stimulus_tests import stimulus_tests
 
 STIMULI, ATTRIBUTE_IMAGES = 16, 16
 MARGIN = 0.1

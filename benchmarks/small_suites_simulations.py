@@ -25,8 +25,8 @@ from clinometer.studies.leaning.scores.derived import internal_bias_rows
 from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
 from clinometer.studies.leaning.scores.plane import xmcas_rows
 from clinometer.studies.leaning.scores.views import views_of
+from clinometer.studies.t2iat.scores import stimulus_tests
 from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, T2iatDesign, image_estimate
-from clinometer.studies.t2iat.scores.stimulus_tests import stimulus_tests
 
 DIM, GAP, CONCEPTS = 24, 0.25, 100
 SIZES: Final = (1, 3, 7, 12, 28, 100)

@@ -27,7 +27,7 @@ from clinometer.models import Card, Reading
 from clinometer.models.images import image_sha256
 from clinometer.models.readers import ReadingStopped
 from clinometer.models.readers.encoders import EncoderReader
-from clinometer.readings.known import answered_questions, vectors_of_some
+from clinometer.readings.scores import answered_questions, vectors_of_some
 from clinometer.report.readers import reader_lines
 from clinometer.runs.browse import Reader, piece_of
 from clinometer.stats.proportion import wilson_interval

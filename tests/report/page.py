@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clinometer.pipeline.results import render_html
 from clinometer.report.html import render_page
-from clinometer.report.inputs import ReportInput
+from clinometer.report.view import ReportInput
 from clinometer.studies import study_of
 
 VOID = {"meta", "link", "img", "br", "input", "hr", "wbr"}

@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from clinometer.report.figures import Figure, Ink, canvas, finish
 from clinometer.report.figures.marks import draw_cell, folded, label_rows, place
 from clinometer.report.html import asset
-from clinometer.studies.classification.figures import CELL
+from clinometer.studies.classification.page import CELL
 from clinometer.studies.leaning import figures, plane
 from clinometer.studies.leaning.figures import lean_limits
 from clinometer.studies.leaning.view import LeaningView

@@ -7,7 +7,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clinometer.report.album import Samples, by_owner, text_of
+from clinometer.report.view import Samples, by_owner, text_of
 
 CELLS = st.sampled_from(["", "ok", "refused", None, np.nan, "a"])
 ROWS = st.lists(st.fixed_dictionaries({name: CELLS for name in ("status", "role", "concept", "group")}), max_size=12)

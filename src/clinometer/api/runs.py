@@ -373,7 +373,7 @@ def open_answers(
     """
     from clinometer.api.run import Run
     from clinometer.models import load_encoder
-    from clinometer.readings.open_answers import clusters_of, distribute
+    from clinometer.readings.scores import clusters_of, distribute
 
     opened_run = Run(run)
     table = opened_run.readings(reader)

@@ -199,7 +199,7 @@ def _dependence(each: Any) -> str:
 
 def print_readings(found: FolderReadings) -> None:
     """Print how the known groups are read, and the shares of the others."""
-    from clinometer.readings.known import unread_in_words
+    from clinometer.readings.scores import unread_in_words
     from clinometer.report.wording import percent
 
     groups, matrix, quoted, unknown = found.question.groups, found.confusion, found.quoted, int(found.answers.sum())

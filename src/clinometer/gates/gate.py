@@ -23,7 +23,7 @@ from clinometer.runs.run import Run
 from clinometer.runs.verification import outdated, require_foundation
 from clinometer.stats.equivalence import HeldToLimits, hold_to_limits
 from clinometer.studies import study_of
-from clinometer.studies.refusals.scores import METRIC as REFUSAL
+from clinometer.studies.refusals.scores import REFUSAL
 
 COLUMNS: Final = (
     "rule", "outcome", "reason", "metric", "component", "concept", "category", "group", "setting", "encoder", "value",

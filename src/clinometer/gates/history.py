@@ -20,7 +20,7 @@ from clinometer.runs.browse import found_below
 from clinometer.runs.run import Run
 from clinometer.runs.verification import SCORES, are_whole, outdated
 from clinometer.stats.change import fewest_records, latest_change
-from clinometer.studies.refusals.scores import METRIC as REFUSAL
+from clinometer.studies.refusals.scores import REFUSAL
 from clinometer.studies.refusals.scoring import with_refusals
 
 LAST: Final = 40

@@ -19,8 +19,7 @@ from clinometer.pipeline.comparison import compare_runs
 from clinometer.readings.fit import unfit
 from clinometer.runs.run import Run
 from clinometer.studies import study_of
-from clinometer.studies.refusals.compare import GAP, OWN_RATE, RATE
-from clinometer.studies.refusals.scores import METRIC as REFUSAL
+from clinometer.studies.refusals.scores import GAP, OWN_RATE, RATE, REFUSAL
 from clinometer.studies.refusals.scoring import with_refusals
 from clinometer.suites import Suite
 

@@ -26,7 +26,7 @@ from clinometer.report.model_card.content import escaped
 from clinometer.runs.record import package_versions
 from clinometer.runs.run import Run
 from clinometer.studies import study_of
-from clinometer.studies.refusals.scores import METRIC as REFUSAL
+from clinometer.studies.refusals.scores import REFUSAL
 
 MOST_ROWS: Final = 30
 """Numbers of a rule that a summary lists; the JUnit file has all."""

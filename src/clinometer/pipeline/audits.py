@@ -64,8 +64,7 @@ from clinometer.pipeline.request import OF_SUITE, AuditRequest
 from clinometer.pipeline.results import refresh_report, score
 from clinometer.readings.fit import misfits, require_learned
 from clinometer.readings.folder import read_groups, read_known
-from clinometer.readings.open_answers import require_counterfactuals
-from clinometer.readings.scores import require_reader
+from clinometer.readings.scores import require_counterfactuals, require_reader
 from clinometer.readings.standard import read_reference
 from clinometer.runs import Directory, Progress
 from clinometer.runs.answers import reader_question

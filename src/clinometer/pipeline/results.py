@@ -20,7 +20,7 @@ from clinometer.readings.fit import withhold_unfit
 from clinometer.readings.scores import rows_of_readers
 from clinometer.report import wording
 from clinometer.report.html import notebook_html, render_page
-from clinometer.report.inputs import ReportInput
+from clinometer.report.view import ReportInput
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.progress import Progress
 from clinometer.runs.run import Run

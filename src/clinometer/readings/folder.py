@@ -33,8 +33,7 @@ from clinometer.models.protocols import Card, Encoder, RemembersAnswers, SeesIma
 from clinometer.models.readers import Question, Reader, Reading, ReadingStopped, require_answer
 from clinometer.models.weights import file_hash
 from clinometer.readings.fit import unfit_pictures
-from clinometer.readings.known import read_pictures
-from clinometer.readings.open_answers import clusters_of, distribute, require_counterfactuals
+from clinometer.readings.scores import clusters_of, distribute, read_pictures, require_counterfactuals
 from clinometer.runs import Directory, Progress, Run
 from clinometer.runs.answers import ADDED, ANSWERED, KINDS, KNOWN, KNOWN_SCHEMA, MOST_TRIES, failed, reader_question
 from clinometer.runs.embeddings import checked_vectors
@@ -110,9 +109,9 @@ def read_folder(
         ``model`` or ``concept`` beside ``group`` says which pictures are of one kind: errors may differ from kind to
         kind.
     same_pictures : whether the pictures of ``truth`` were drawn at random from the folder's.
-    encoder : of an open question, as of :func:`clinometer.readings.open_answers.clusters_of`. Of another it says
+    encoder : of an open question, as of :func:`clinometer.readings.scores.clusters_of`. Of another it says
         whether the pictures of ``truth`` look like the others; by default what a reader by an encoder reads with.
-    threshold : of an open question, as of :func:`clinometer.readings.open_answers.clusters_of`.
+    threshold : of an open question, as of :func:`clinometer.readings.scores.clusters_of`.
     budget : what the missing answers may cost, by the reader's price; checked before the first is asked for.
 
     Raises

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic
 
 from clinometer.report import wording
-from clinometer.report.inputs import ReportInput
 from clinometer.report.rows import MEAN, Row
 from clinometer.report.sections import card, facts, flat
-from clinometer.report.view import View
+from clinometer.report.view import ReportInput, View
 from clinometer.runs import Run
 from clinometer.runs.several import Comparison
 from clinometer.suites import Suite

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.album import Samples, Tile, by_owner, text_of
 from clinometer.report.verdicts import Verdicts
-from clinometer.report.view import View
+from clinometer.report.view import Samples, Tile, View, by_owner, text_of
 
 FOREMOST: Final = 12
 """Pictures of each concept that comes first."""

@@ -16,12 +16,11 @@ from markupsafe import Markup, escape
 
 from clinometer._secrets import masked
 from clinometer.report import wording
-from clinometer.report.album import AT_A_VERDICT
 from clinometer.report.fonts import font_faces
-from clinometer.report.inputs import ReportInput
 from clinometer.report.page import CHAPTERS, Page
 from clinometer.report.rows import Row
 from clinometer.report.verdicts import MOST_LISTED, Verdicts
+from clinometer.report.view import AT_A_VERDICT, ReportInput
 
 
 def render_page(report: ReportInput, page: Page[Any]) -> str:

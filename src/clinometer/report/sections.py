@@ -8,12 +8,11 @@ from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.album import Tile
 from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
 from clinometer.report.figures.marks import draw_intervals, label_rows, place
 from clinometer.report.rows import BY_COSINES, MEAN, READING_METRIC, Row, Scores
 from clinometer.report.verdicts import Verdicts
-from clinometer.report.view import PairView, View
+from clinometer.report.view import PairView, Tile, View
 from clinometer.report.wording import decided, leans, not_measured, reason_words, verdict_words, withheld
 
 

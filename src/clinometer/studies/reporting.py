@@ -10,9 +10,9 @@ from clinometer._messages import OTHERWISE
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.models import reference
 from clinometer.ratings.scoring import mixed_raters
-from clinometer.report.inputs import ReportInput
 from clinometer.report.page import Page
 from clinometer.report.rows import Scores
+from clinometer.report.view import ReportInput
 from clinometer.runs import Run
 from clinometer.runs.departures import registration_in_words
 from clinometer.runs.record import is_checked

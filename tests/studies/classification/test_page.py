@@ -11,8 +11,15 @@ import pytest
 
 from clinometer.pipeline.results import render_html
 from clinometer.report import wording
-from clinometer.studies.classification.figures import association_figure, differential_figure, noise_figure
-from clinometer.studies.classification.page import PAGE, amplification_words, noise, resting
+from clinometer.studies.classification.page import (
+    PAGE,
+    amplification_words,
+    association_figure,
+    differential_figure,
+    noise,
+    noise_figure,
+    resting,
+)
 from clinometer.studies.reporting import report_input
 from tests import quick
 from tests.report.page import Page

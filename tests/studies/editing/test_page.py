@@ -6,8 +6,7 @@ from typing import Any
 import pandas as pd
 
 from clinometer.report import ReportInput
-from clinometer.studies.editing.figures import EditingView
-from clinometer.studies.editing.page import PAGE, _tile, resting, skin_finding
+from clinometer.studies.editing.page import PAGE, EditingView, _tile, resting, skin_finding
 from clinometer.studies.editing.scores import PIXELS
 from clinometer.suites import load_suite
 from tests.report.synthetic import model_card, picture

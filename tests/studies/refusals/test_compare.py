@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, fisher_exact, ttest_1samp
 
-from clinometer.studies.refusals.compare import ComparedPrompt, compare_refusals, unknown_refusals
-from clinometer.studies.refusals.scores import ONE_PROMPT, PromptRefusals, refusal_scores
+from clinometer.studies.refusals.scores import (
+    ONE_PROMPT,
+    ComparedPrompt,
+    PromptRefusals,
+    compare_refusals,
+    refusal_scores,
+    unknown_refusals,
+)
 
 
 def answers(refused, n=8):

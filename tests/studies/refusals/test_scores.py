@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from clinometer.studies.refusals.scores import METRIC, ONE_PROMPT, PromptRefusals, refusal_scores
+from clinometer.studies.refusals.scores import ONE_PROMPT, REFUSAL, PromptRefusals, refusal_scores
 
 
 def prompts(group, refused, n=10, pairs=None):
@@ -64,7 +64,7 @@ def test_one_prompt_has_a_rate_and_no_test():
 def test_a_concept_of_one_prompt_has_wilsons_interval():
     (row,) = refusal_scores([PromptRefusals("cook", "", "", 3, 16)], a="a", b="b")
     wanted = binomtest(3, 16).proportion_ci(method="wilson")
-    assert (row.metric, row.concept, row.value, row.n_target) == (METRIC, "cook", 3 / 16, 16)
+    assert (row.metric, row.concept, row.value, row.n_target) == (REFUSAL, "cook", 3 / 16, 16)
     assert (row.low, row.high) == pytest.approx((wanted.low, wanted.high))
 
 

@@ -18,7 +18,7 @@ from clinometer.studies.t2iat import (
     t2iat_study,
     t2iat_study_of,
 )
-from clinometer.studies.t2iat.scores.stimulus_tests import overall_rows
+from clinometer.studies.t2iat.scores import overall_rows
 from tests.raising import raises
 from tests.studies.t2iat.designs import DESIGN, DIM, cosine, embeddings
 

@@ -18,13 +18,12 @@ from markupsafe import Markup
 from clinometer._messages import printable
 from clinometer.report import wording
 from clinometer.report.html import environment as page_environment
-from clinometer.report.inputs import ReportInput
 from clinometer.report.page import Page
 from clinometer.report.readers import reader_table
 from clinometer.report.rows import Row
 from clinometer.report.sections import facts, measured_how, refusal_words
 from clinometer.report.verdicts import Verdicts, unmeasured
-from clinometer.report.view import PairView, View
+from clinometer.report.view import PairView, ReportInput, View
 from clinometer.report.wording import VERDICT_GROUPS, counted, leans, verdict_group_of
 from clinometer.runs.departures import Departure
 

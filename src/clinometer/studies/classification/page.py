@@ -1,32 +1,269 @@
-"""The page of a classification study: verdicts, noise samples, pairs, choices, portraits."""
+"""The page of a classification study: verdicts, noise samples, pairs, choices, portraits, and its figures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.album import MOST_PER_PROMPT, Samples
-from clinometer.report.figures import Ink
-from clinometer.report.figures.marks import Mark
+from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
+from clinometer.report.figures.marks import (
+    MARKS,
+    Mark,
+    draw_cell,
+    draw_intervals,
+    draw_mark,
+    drawable,
+    folded,
+    label_rows,
+    place,
+    rows_figure,
+    span,
+)
 from clinometer.report.gallery import Strip, all_there, counts_in_words, losses
 from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row
 from clinometer.report.sections import masthead, measured_how, nothing_judged
 from clinometer.report.verdicts import Verdicts
+from clinometer.report.view import MOST_PER_PROMPT, Samples, StudyView
 from clinometer.report.wording import leans, needed, not_measured, reason_words, verdict_group_of
-from clinometer.studies.classification.figures import (
-    LINE_WIDTH,
-    ClassificationView,
-    association_figure,
-    contrast_in_words,
-    contrast_mark,
-    differential_figure,
-    group_mark,
-    line_style,
-    noise_figure,
-    pair_figure,
-)
+from clinometer.suites import ClassificationSuite
+
+CELL: Final = 100
+CELL_HEIGHT: Final = 54
+LABEL: Final = 150
+LINE_WIDTH: Final = 1.8
+LINES: Final = ("-", (0, (5, 2)), (0, (1, 1.6)), (0, (5, 2, 1, 2)))
+SHAPES: Final = ("o", "s", "^", "D", "v", "P")
+
+
+def association_figure(view: ClassificationView) -> Figure | None:
+    """Draw S of every group with its interval; ½ means no preference between the two sets."""
+    rows = [row for row in view.associations.values() if row.defined]
+    if not rows:
+        return None
+    with canvas(470, 78 + 30 * len(rows)) as figure:
+        axes = place(figure, 190, 58, 18, 10)
+        tidy(axes)
+        axes.axvline(0.5, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        for y, row in enumerate(rows):
+            mark = group_mark(view, row.group)
+            draw_intervals(axes, row, y, mark.colour)
+            draw_mark(axes, row.value, y, mark)
+        label_rows(axes, [wording.capitalised(view.label(row.group)) for row in rows], 26)
+        axes.set_xlim(*span(rows, include=(0.5,), stimulus=False))
+        axes.xaxis.set_major_formatter(lambda value, _: wording.percent(value))
+        axes.set_xlabel(drawable(f"choices that go to professions {view.label_a}", 60), loc="right")
+        return finish(
+            figure,
+            name="association",
+            title=f"Share of choices between a profession {view.label_a} and one {view.label_b} that go to the former",
+            description="; ".join(_mark_title(view.label(row.group), row) for row in rows),
+        )
+
+
+def group_mark(view: ClassificationView, group: str) -> Mark:
+    """Return a mark: colour by the side of the first contrast, shape by the place on that side."""
+    contrast = next(iter(view.suite.contrasts.values()))
+    for colour, side in ((Ink.A, contrast.x), (Ink.B, contrast.y)):
+        if group in side.groups:
+            return Mark(SHAPES[side.groups.index(group) % len(SHAPES)], colour)
+    return Mark("X", Ink.THIRD)
+
+
+def noise_figure(view: ClassificationView, curve: str) -> Figure | None:
+    """Draw S of the groups or ΔS of the contrasts over the number of noise samples, with their intervals."""
+    points = _points(view, curve)
+    if not points:
+        return None
+    half = curve == "association"
+    with canvas(470, 330) as figure:
+        axes = place(figure, 62, 52, 18, 14)
+        tidy(axes, grid="both")
+        axes.set_xscale("log")
+        axes.axhline(0.5 if half else 0.0, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        descriptions = []
+        for order, (name, line) in enumerate(points.items()):
+            mark = group_mark(view, name) if half else contrast_mark(order)
+            x, y, low, high = zip(*line, strict=True)
+            label = view.label(name) if half else name
+            descriptions.append(f"{label} from {wording.number(y[0])} to {wording.number(y[-1])}")
+            axes.fill_between(x, low, high, color=mark.colour, alpha=0.09, linewidth=0)
+            axes.plot(x, y, color=mark.colour, linewidth=LINE_WIDTH, linestyle=line_style(order), zorder=3)
+            for at, value in zip(x, y, strict=True):
+                draw_mark(axes, at, value, mark, size=7 if at == x[-1] else 4)
+        ticks = list(view.suite.noise_samples)
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
+        axes.minorticks_off()
+        axes.set_xlabel("noise samples (log scale)")
+        axes.set_ylabel("association  S" if half else "differential  ΔS")
+        axes.tick_params(axis="y", labelcolor=Ink.MUTED)
+        title = "Association of each group" if half else "Difference between groups"
+        return finish(
+            figure, name=f"noise-{curve}", title=f"{title} by the number of noise samples",
+            description="; ".join(descriptions),
+        )  # fmt: skip
+
+
+def line_style(order: int) -> Any:
+    """Return the dashes of a line by its place."""
+    return LINES[order % len(LINES)]
+
+
+def contrast_mark(order: int) -> Mark:
+    """Return the shape and colour of a contrast by its place in the suite."""
+    colours = (Ink.ACCENT, Ink.THIRD, Ink.BALANCED, Ink.UNDECIDED)
+    return Mark(SHAPES[order % len(SHAPES)], colours[order % len(colours)])
+
+
+def _points(view: ClassificationView, curve: str) -> Mapping[str, Sequence[tuple[float, float, float, float]]]:
+    """Return the stored points of each line, in the suite's order; those without a value are left out."""
+    frame = view.report.curves
+    if frame is None or "curve" not in frame or not len(frame):
+        return {}
+    points: dict[str, list[tuple[float, float, float, float]]] = {}
+    for record in frame[frame.curve == curve].to_dict("records"):
+        if isfinite(record["y"]):
+            points.setdefault(record["name"], []).append((record["x"], record["y"], record["low"], record["high"]))
+    return points
+
+
+def pair_figure(view: ClassificationView, contrast: str, number: int) -> Figure | None:
+    """Draw the difference between two sides for every pair of classes: a row a class of A, a column one of B."""
+    cells = {(row.concept, row.category): row for row in view.rows("pair_differential", group=contrast) if row.defined}
+    if not cells:
+        return None
+    rows, columns = list(view.suite.a.classes), list(view.suite.b.classes)
+    with canvas(LABEL + CELL * len(columns) + 10, 58 + CELL_HEIGHT * len(rows)) as figure:
+        axes = place(figure, LABEL, 8, 10, 50)
+        for y, a in enumerate(rows):
+            for x, b in enumerate(columns):
+                row = cells.get((a, b))
+                if row is None:
+                    axes.text(x, y, wording.MISSING, ha="center", va="center", color=Ink.MUTED)
+                    continue
+                ends = f"{wording.number(row.low)} to {wording.number(row.high)}" if row.has_interval else ""
+                colour, number_text = Ink.A if row.value > 0 else Ink.B, wording.signed(row.value)
+                draw_cell(axes, x, y, colour, abs(row.value), number_text, ends, bold=row.q <= 0.05)
+        axes.set_xlim(-0.5, len(columns) - 0.5)
+        label_rows(axes, rows, 20)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.xaxis.tick_top()
+        axes.set_xticks(range(len(columns)), [folded(name, 14, 2) for name in columns])
+        tidy(axes)
+        axes.grid(visible=False)
+        x_label, y_label = view.side_labels(contrast)
+        return finish(
+            figure,
+            name=f"pairs{number}",
+            title=f"How much more often {x_label} than {y_label} are taken for the profession of the row",
+            description=f"One row a profession {view.label_a}, one column one {view.label_b}. The same numbers are in "
+            "the full table.",
+        )
+
+
+def differential_figure(view: ClassificationView) -> Figure | None:
+    """Draw ΔS of every contrast with its interval and verdict."""
+    rows = [row for row in view.differentials.values() if row.defined]
+    if not rows:
+        return None
+    with canvas(470, 66 + 30 * len(rows)) as figure:
+        axes = place(figure, 170, 46, 18, 10)
+        tidy(axes)
+        axes.axvline(0, color=Ink.MUTED, linewidth=1, zorder=1)
+        for y, row in enumerate(rows):
+            mark = MARKS[verdict_group_of(row)]
+            draw_intervals(axes, row, y, mark.colour)
+            draw_mark(axes, row.value, y, mark)
+        label_rows(axes, [wording.capitalised(row.group) for row in rows], 24)
+        axes.set_xlim(*span(rows, stimulus=False))
+        axes.set_xlabel("differential association  ΔS")
+        return finish(
+            figure,
+            name="differential",
+            title="Difference between groups in how often they are taken for the first set of professions",
+            description="; ".join(_mark_title(row.group, row) for row in rows),
+        )
+
+
+def _mark_title(name: str, row: Row) -> str:
+    return drawable(f"{name}: {wording.number(row.value)} {wording.interval(row.low, row.high)}".strip(), 120)
+
+
+def differential_models_figure(views: Mapping[str, ClassificationView]) -> Figure | None:
+    """Draw ΔS of every contrast, models beside each other."""
+    first = next(iter(views.values()))
+    differentials = {model: view.differentials for model, view in views.items()}
+    return rows_figure(
+        differentials, list(first.suite.contrasts), "ΔS", ("", f"more often {first.label_a}"), name="differentials",
+        title="Difference between groups in every model", margin=first.suite.margin,
+    )  # fmt: skip
+
+
+METRIC = "classification"
+DENOISER = "denoiser"
+"""In place of an encoder's name: the numbers are read from the model's own errors."""
+
+
+class ClassificationView(StudyView[ClassificationSuite]):
+    """Rows by component at the largest number of noise samples, and the suite's names."""
+
+    unit = "portraits"
+
+    @property
+    def label_a(self) -> str:
+        """The label of the first set of classes."""
+        return self.suite.a.label
+
+    @property
+    def label_b(self) -> str:
+        """The label of the second set of classes."""
+        return self.suite.b.label
+
+    @property
+    def setting(self) -> str:
+        """The largest number of noise samples, as rows name it."""
+        return self.suite.settings[self.suite.noise_samples[-1]]
+
+    def rows(self, component: str, **equal: str) -> list[Row]:
+        """Select the rows of a component at the largest number of noise samples, unless another setting is named."""
+        conditions = {"encoder": DENOISER, "setting": self.setting, **equal}
+        return self.scores.select(METRIC, component, **conditions)
+
+    @cached_property
+    def associations(self) -> dict[str, Row]:
+        """S of each group."""
+        return {row.group: row for row in self.rows("association")}
+
+    @cached_property
+    def differentials(self) -> dict[str, Row]:
+        """ΔS of each contrast."""
+        return {row.group: row for row in self.rows("differential")}
+
+    @cached_property
+    def amplifications(self) -> dict[str, Row]:
+        """What more noise samples add to ΔS, by contrast."""
+        return {row.group: row for row in self.rows("amplification", setting="*")}
+
+    @property
+    def given(self) -> str:
+        """Where the portraits came from; empty if the model drew them."""
+        portraits = self.report.model_card.get("settings", {}).get("portraits")
+        return str(portraits["name"]) if portraits else ""
+
+    def side_labels(self, contrast: str) -> tuple[str, str]:
+        """Return the two sides of a contrast, for people."""
+        sides = self.suite.contrasts[contrast]
+        return sides.x.label, sides.y.label
+
+
+def contrast_in_words(suite: ClassificationSuite, contrast: str) -> str:
+    """Return a contrast with its sides: ``"Gender: men less women"``."""
+    sides = suite.contrasts[contrast]
+    return f"{wording.capitalised(contrast)}: {sides.x.label} less {sides.y.label}"
+
 
 _GLYPHS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
 _INKS = {"A": "lean-a", "B": "lean-b", "THIRD": "lean-third", "ACCENT": "accent", "BALANCED": "lean-balanced",

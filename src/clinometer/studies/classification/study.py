@@ -36,13 +36,13 @@ from clinometer.runs.storage import REDO
 from clinometer.stats.sequential import Elimination
 from clinometer.studies.classification import ClassificationDesign, Contrast, association_curves, classification_study
 from clinometer.studies.classification.compare import ClassifiedPortraits, compare_classifications
-from clinometer.studies.classification.figures import (
+from clinometer.studies.classification.page import (
     DENOISER,
+    PAGE,
     ClassificationView,
     contrast_in_words,
     differential_models_figure,
 )
-from clinometer.studies.classification.page import PAGE
 from clinometer.studies.classification.printed import PRINTED
 from clinometer.studies.classification.scores import CurvePoint
 from clinometer.studies.study import Pairing, PartStage, Pool, Scored, Study, in_shape, suite_of

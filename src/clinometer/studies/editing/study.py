@@ -27,8 +27,7 @@ from clinometer.stats.association import association_scores
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup
 from clinometer.studies.editing.faces import align, average_faces, read_faces
-from clinometer.studies.editing.figures import EditingView
-from clinometer.studies.editing.page import PAGE, faces_by_group
+from clinometer.studies.editing.page import PAGE, EditingView, faces_by_group
 from clinometer.studies.editing.printed import PRINTED
 from clinometer.studies.editing.scores import PIXELS, editing_study, planted_order
 from clinometer.studies.study import ComparedGroups, Pairing, PartStage, Pool, Scored, Study, in_shape, suite_of

@@ -16,8 +16,14 @@ from clinometer.report.wording import decided, difference_words, not_measured, o
 from clinometer.runs.run import Run
 from clinometer.runs.several import Comparison
 from clinometer.studies import study_of
-from clinometer.studies.refusals.compare import ComparedPrompt, compare_refusals, unknown_refusals
-from clinometer.studies.refusals.scores import PromptRefusals, refusal_scores, repeat_scores
+from clinometer.studies.refusals.scores import (
+    ComparedPrompt,
+    PromptRefusals,
+    compare_refusals,
+    refusal_scores,
+    repeat_scores,
+    unknown_refusals,
+)
 
 FAILED = "failed"
 WITHHELD = ("refused", "blank")

@@ -16,11 +16,11 @@ from clinometer.metrics.reading import AnsweredQuestion
 from clinometer.metrics.steered import SteeredPictures
 from clinometer.metrics.transport import ReadPictures
 from clinometer.readings.fit import unfit
-from clinometer.readings.known import known_errors, pictures_as_read, unread_in_words, vectors_of_some
+from clinometer.readings.scores import known_errors, pictures_as_read, unread_in_words, vectors_of_some
 from clinometer.runs.run import Run
 from clinometer.stats.association import association_scores, nearest_group, unit_vectors
 from clinometer.studies.steerability.compare import ReadAsAsked
-from clinometer.studies.steerability.figures import BY_WORDS
+from clinometer.studies.steerability.page import BY_WORDS
 from clinometer.suites.steerability import SteerabilitySuite
 
 

@@ -20,8 +20,7 @@ from clinometer.runs.run import Run
 from clinometer.runs.several import Comparison
 from clinometer.stats.share_gap import images_for_gap
 from clinometer.studies.steerability.compare import compare_steerability
-from clinometer.studies.steerability.figures import SteerabilityView, points_words
-from clinometer.studies.steerability.page import PAGE
+from clinometer.studies.steerability.page import PAGE, SteerabilityView, points_words
 from clinometer.studies.steerability.readings import read_as_asked, read_runs
 from clinometer.studies.study import ComparedGroups, Pairing, Pool, Scored, Study, in_shape, suite_of
 from clinometer.suites import Suite

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.album import FEWEST_PER_PROMPT, MOST_IMAGES, MOST_PER_PROMPT, Samples
 from clinometer.report.gallery import Strip, all_there, counts_in_words, losses
 from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row
@@ -20,6 +19,7 @@ from clinometer.report.sections import (
     rest_in_words,
 )
 from clinometer.report.verdicts import Verdicts
+from clinometer.report.view import FEWEST_PER_PROMPT, MOST_IMAGES, MOST_PER_PROMPT, Samples
 from clinometer.report.wording import (
     held_back,
     leans,
