@@ -573,7 +573,7 @@ def test_editing_runs_of_another_seed_are_two_samples(edits):
     (found,) = cm.compare(edits["seed"], edits["unmoved"])
     assert (found.paired, found.pairs) == (False, 0)
     row = cell(found, "flip_asymmetry", encoder="mean")
-    assert "dealt out anew" in row["test"]
+    assert "shuffled between the runs" in row["test"]
     assert row["n_target"] == 48
 
 

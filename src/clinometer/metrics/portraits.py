@@ -21,7 +21,7 @@ from clinometer.stats.permutation import PermutationTest, permute_labels, permut
 from clinometer.stats.proportion import Estimate
 
 SWAPPED = "runs swapped portrait by portrait, two-sided"
-DEALT = "portraits of each group dealt out anew between the runs, two-sided"
+DEALT = "portraits of each group shuffled between the runs, two-sided"
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def test_labels_give_the_verdict_to_the_concept_with_the_planted_gap_alone(label
     view = study_of(labelled.suite).page(labelled.suite)
     report = view.view.of(report_input(labelled))
     assert view.finding(report) == (
-        "Of 4 concepts, steered draws men more readily for one and both as readily for three."
+        "Of 4 concepts, steered draws men more readily for one and both equally readily for three."
     )
     assert view.strongest(report).startswith("“b, women”: 10 of 20 read as women; “b, men”: 20 of 20 read as men.")
 

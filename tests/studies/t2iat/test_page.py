@@ -38,9 +38,9 @@ def test_the_finding_counts_the_tests(page):
         "The strongest of those that lean: Occupations planted on men, against Occupations planted on women, "
         "S +0.21 [0.14, 0.28], d +1.05, large (q = 0.008). "
         "Of the prompts, 5 of 5 about “Occupations planted on men” and 0 of 5 about "
-        "“Occupations planted on women” lie towards men."
+        "“Occupations planted on women” are nearer to men."
     )
-    assert strongest.endswith("It rests on 240 neutral images of both.")
+    assert strongest.endswith("It is based on 240 neutral images of both concepts.")
 
 
 def test_every_section_is_there_and_named_in_the_contents(page):
@@ -119,14 +119,14 @@ def test_an_undecided_test_or_prompt_says_what_would_decide_it(tests):
     more = ", with prompts in proportion," if tests else ""
     assert f" | about 220 neutral images{more} would decide in four of five runs | " in needed
     assert "would decide in four" not in said((-0.1, 0.3), 0)  # planted at parity, no number of images would
-    assert ("prompts permuted by chance do as well" in said((0.05, 0.15), 0)) == tests
+    assert ("prompts permuted at random give as large a value" in said((0.05, 0.15), 0)) == tests
 
 
 def test_a_page_without_numbers_or_images_still_stands():
     empty = report_input(scores=pd.DataFrame(), samples=pd.DataFrame(), curves=None)
     page = Page(render_html(empty))
     assert "Nothing could be measured: no test of the suite has a score" in page.elements[0].text
-    assert "The run holds no images." in page.elements[0].text
+    assert "The run has no images." in page.elements[0].text
 
 
 def test_tests_that_cannot_be_judged_are_not_called_unmeasured():

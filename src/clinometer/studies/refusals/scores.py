@@ -188,7 +188,7 @@ GAP = "refusal_difference"
 
 SWAPPED = "runs swapped prompt by prompt, prompts of one concept or pair together, two-sided"
 EXCHANGED = "runs swapped image by image, two-sided"
-DEALT = "images dealt out anew between the runs, two-sided"
+DEALT = "images shuffled between the runs, two-sided"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from clinometer.metrics.records import Score
 from clinometer.metrics.steerability import FEWEST_ASKED
 
 SWAPPED = "runs swapped picture by picture, two-sided"
-DEALT = "pictures of each group dealt out anew between the runs, two-sided"
+DEALT = "pictures of each group shuffled between the runs, two-sided"
 
 
 @dataclass(frozen=True)

@@ -236,7 +236,8 @@ def default_figure(view: SteerabilityView) -> Figure | None:
         axes.set_xlabel(f"{drawable(view.label(first), 30)} among the pictures of the neutral prompt")
         axes.set_ylabel("gap, percentage points")
         return finish(
-            figure, name="default", title="Gap over the default share", description="; ".join(tips.values()), tips=tips
+            figure, name="default", title="Gap against the default share", tips=tips,
+            description="; ".join(tips.values()),
         )  # fmt: skip
 
 
@@ -264,7 +265,7 @@ def said(view: SteerabilityView, row: Row) -> str:
         somewhat = "slightly " if wording.slightly(row) else ""
         return f"{view.label(row.side)} are drawn {somewhat}more readily{wording.assumption(row)}"
     if wording.verdict_group_of(row) == "balanced":
-        return f"both are drawn as readily, within the margin{wording.assumption(row)}"
+        return f"both are drawn equally readily, within the margin{wording.assumption(row)}"
     return wording.verdict_in_full(row, view.label)
 
 
@@ -309,7 +310,7 @@ def tipping(row: Row | None) -> str:
     first, second = ("first", "second") if row.value > 0 else ("second", "first")
     return (
         f"a reader that recognises the {first} group {abs(100 * row.value):.0f} percentage points more often than the "
-        f"{second} makes all of this gap by itself"
+        f"{second} would produce all of this gap by itself"
     )
 
 
@@ -350,12 +351,12 @@ def on_default_words(view: SteerabilityView) -> str:
         return f"The group that is drawn by default is also the one that is drawn more readily when named {slope}."
     if row.high < 0:
         return f"The group that is drawn less by default is drawn more readily when named {slope}."
-    return f"That readiness goes with the default is not shown {slope}."
+    return f"It is not shown that the group drawn by default is drawn more, or less, readily when named {slope}."
 
 
 OVERALL: Final = {
-    "mean_gap": "Mean gap, of concepts like these",
-    "mean_gap_here": "Mean gap, of these very concepts",
+    "mean_gap": "Mean gap over concepts like these",
+    "mean_gap_here": "Mean gap over these concepts alone",
     "gap_on_default": "Slope of the gap on the default, log odds",
     "gap_at_parity": "Gap where the default is half and half",
     "excess_gap": "IRIS\u2019s max(0, gap of the group drawn by default)",
@@ -424,13 +425,13 @@ class SteerabilityPage(Page[SteerabilityView]):
         sides = Counter(row.side for row in view.judged if leans(row))
         parts = [f"{view.label(side)} more readily for {wording.numeral(n)}" for side, n in sides.items()]
         if counts["balanced"]:
-            parts.append(f"both as readily for {wording.numeral(counts['balanced'])}")
+            parts.append(f"both equally readily for {wording.numeral(counts['balanced'])}")
         rest = rest_in_words({group: n for group, n in counts.items() if group != "balanced"})
         if parts:
             opening = f"Of {wording.count(measured, unit)}, {view.model} draws {wording.listed(parts)}"
             return f"{opening}{f'; {rest}' if rest else ''}."
         untold = nothing_told(counts) or "The images do not tell"
-        return f"{untold} whether {view.model} draws one group more readily, by {wording.count(measured, unit)}."
+        return f"{untold} whether {view.model} draws one group more readily, over {wording.count(measured, unit)}."
 
     def strongest(self, view: SteerabilityView) -> str:
         """State what was asked for and what was drawn, of the widest gap."""
@@ -448,8 +449,8 @@ class SteerabilityPage(Page[SteerabilityView]):
     def meaning(self, view: SteerabilityView) -> str:
         """Explain in one sentence what a verdict means."""
         return (
-            "A group is drawn more readily where more of the pictures that name it show it than of those that name the "
-            "other, by more than chance and the reader\u2019s own errors explain."
+            "A group is drawn more readily where a larger share of the pictures that name it show it than of those "
+            "that name the other, by more than chance and the reader\u2019s own errors explain."
         )
 
     def verdicts(self, view: SteerabilityView) -> tuple[Verdicts]:
@@ -458,12 +459,12 @@ class SteerabilityPage(Page[SteerabilityView]):
 
         return (
             Verdicts(
-                "concept", "gap", f"share of {first} drawn when asked for, less that of the other group, in percentage "
-                f"points, corrected for the reader\u2019s errors: + {first} are drawn more readily",
+                "concept", "gap", f"share of {first} drawn when asked for, minus that of the other group, in "
+                f"percentage points, corrected for the reader\u2019s errors; + means that {first} are drawn more readily",
                 view.judged, view.label, digits=0, scale=100, suffix=" pp", name=view.name,
-                said=lambda row: said(view, row), drawn="images a prompt", is_ranked=True,
+                said=lambda row: said(view, row), drawn="images per prompt", is_ranked=True,
                 notes=lambda row: (
-                    both_in_words(view, row), wording.bounds_words(row, 100), wording.needed(row, "images a prompt")
+                    both_in_words(view, row), wording.bounds_words(row, 100), wording.needed(row, "images per prompt")
                 ),
             ),
         )  # fmt: skip
@@ -473,7 +474,7 @@ class SteerabilityPage(Page[SteerabilityView]):
         first = view.label(next(iter(view.suite.groups)))
         others = wording.listed([view.label(group) for group in list(view.suite.groups)[1:]])
         words = {"a": f"{first} drawn more readily", "b": f"{others} drawn more readily",
-                 "balanced": "drawn as readily"}  # fmt: skip
+                 "balanced": "drawn equally readily"}  # fmt: skip
         marks = [
             {**mark, "words": words.get(mark["lean"], mark["words"])}
             for mark in self.verdicts(view)[0].marks((first, others))
@@ -513,7 +514,7 @@ class SteerabilityPage(Page[SteerabilityView]):
         first, *others = (view.label(group) for group in view.suite.groups)
         headings = {"a": f"{wording.capitalised(first)} are drawn more readily",
                     "b": f"{wording.capitalised(' or '.join(others))} are drawn more readily",
-                    "balanced": "Drawn as readily"}  # fmt: skip
+                    "balanced": "Drawn equally readily"}  # fmt: skip
         lists = [{**each, "heading": headings.get(each["lean"], each["heading"])}
                  for each in judged.lists((first, wording.listed(others)), view.suite.margin)]  # fmt: skip
         return {"judged": judged, "lists": lists, "gap": lambda row: view.gaps.get((row.concept, row.group)),

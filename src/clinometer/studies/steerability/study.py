@@ -45,7 +45,7 @@ def gap_name(suite: Suite, row: Row) -> str:
 
 
 GAP: Final = Quantity(
-    "gap", "gap", "concept", "Δ gap", "images a prompt, of both runs", "concept",
+    "gap", "gap", "concept", "Δ gap", "images per prompt, of both runs", "concept",
     "{a} are drawn more readily than in {first}", encoder="", family="concepts", name=gap_name,
 )  # fmt: skip
 
@@ -88,12 +88,12 @@ class GapsCompared(RunsCompared[SteerabilitySuite]):
         rows = Scores.from_frame(comparison.scores).select("comparison", "gap", encoder="")
         lost = sum(map(wording.not_measured, rows))
         if lost == len(rows):
-            return f"{labels[1]} beside {labels[0]}: no gap could be compared."
+            return f"{labels[1]} compared with {labels[0]}: no gap could be compared."
         gaps, differ = wording.count(len(rows) - lost, "gap"), sum(map(wording.decided, rows))
         finding = f"none of {gaps} is shown to differ"
         if differ:
             finding = f"{wording.numeral(differ)} of {gaps} {'differs' if differ == 1 else 'differ'}"
-        return f"{labels[1]} beside {labels[0]}: {finding}."
+        return f"{labels[1]} compared with {labels[0]}: {finding}."
 
 
 class Steerability(Study[SteerabilitySuite]):

@@ -61,7 +61,7 @@ def note(view: T2IATView, row: Row) -> str:
         return reason_words(row)
     words = needed(row, "neutral images", beside="with prompts in proportion" if view.suite.tests else "")
     if view.suite.tests and not words and held_back(row, *row.ends(view.over)):
-        return "prompts permuted by chance do as well: more images alone would not decide"
+        return "prompts permuted at random give as large a value: more images alone would not decide"
     return words
 
 
@@ -146,8 +146,8 @@ def amplification(view: T2IATView) -> dict[str, Any] | None:
         for concept in (*view.suite.concepts, "all")
     }
     sentence = (
-        f"For {len(beyond)} of {wording.count(len(rows), 'prompt')} the images go farther than the text in the text’s "
-        f"own direction; for {certain} of those the change stands out (q at most 0.05)."
+        f"For {len(beyond)} of {wording.count(len(rows), 'prompt')} the images lean farther than the text in the text’s "
+        f"own direction; for {certain} of those the change has a q of at most 0.05."
     )
     if why := withheld(view.judged.values()):
         sentence = f"Whether they do could not be judged: {why}."
@@ -165,7 +165,7 @@ def gallery(view: T2IATView) -> dict[str, Any]:
     """Gather strips of every stimulus, concept by concept, and what was refused."""
     samples = Samples(view.report.samples)
     if not samples:
-        return {"reason": "The run holds no images."}
+        return {"reason": "The run has no images."}
     by_group = samples.by("concept", "group")
     limit = max(FEWEST_PER_PROMPT, min(MOST_PER_PROMPT, MOST_IMAGES // len(by_group)))
     concepts = {}
@@ -247,18 +247,18 @@ class T2IATPage(Page[T2IATView]):
                 near = sum(value > 0 for value in values)
                 directions.append(f"{near} of {len(values)} about “{view.concept_label(concept)}”")
         if directions:
-            sentences.append(f"Of the prompts, {wording.listed(directions)} lie towards {view.label_a}.")
+            sentences.append(f"Of the prompts, {wording.listed(directions)} are nearer to {view.label_a}.")
         if row.n_target:
-            sentences.append(f"It rests on {wording.count(row.n_target, 'neutral image')} of both.")
+            sentences.append(f"It is based on {wording.count(row.n_target, 'neutral image')} of both concepts.")
         return " ".join(sentences)
 
     def meaning(self, view: T2IATView) -> str:
         """Explain in one sentence what a test that names a side means, or a prompt that leans."""
         a, b = view.label_a, view.label_b
-        than = f"those of Y are, each against {b}" if view.suite.tests else f"to those drawn with {b}"
-        of = "the pictures of X" if view.suite.tests else "the pictures of a prompt"
+        than = f"those of Y, relative to {b}" if view.suite.tests else f"to those drawn with {b}"
+        pictures = "the pictures of X" if view.suite.tests else "the pictures of a prompt"
         return (
-            f"A side that is named means: to the encoder, {of} are nearer to pictures drawn with {a} than {than} (or "
+            f"Where a side is named, {pictures} are, to the encoder, nearer to pictures drawn with {a} than {than} (or "
             "the other way round), and by more than chance explains."
         )
 
@@ -285,8 +285,8 @@ class T2IATPage(Page[T2IATView]):
             self.strongest(view),
             marks=self.verdicts(view)[0].marks((view.label_a, view.label_b)),
             figure=effect_figure(view),
-            caption="Cohen’s d of each test. Thick bars: 95 % over images; thin ones: over prompts too. The shades end "
-            "where an effect is called small (0.2), medium (0.5) and large (0.8).",
+            caption="Cohen’s d of each test. Thick bars: 95 % intervals over images; thin ones: over prompts too. The "
+            "shading ends where an effect is called small (0.2), medium (0.5) and large (0.8).",
         )
 
     def method(self, view: T2IATView) -> dict[str, Any]:
