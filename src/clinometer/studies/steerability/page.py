@@ -459,8 +459,9 @@ class SteerabilityPage(Page[SteerabilityView]):
 
         return (
             Verdicts(
-                "concept", "gap", f"share of {first} drawn when asked for, minus that of the other group, in "
-                f"percentage points, corrected for the reader\u2019s errors; + means that {first} are drawn more readily",
+                "concept", "gap",
+                f"share of {first} drawn when asked for, minus that of the other group, in percentage points, "
+                f"corrected for the reader\u2019s errors; + means that {first} are drawn more readily",
                 view.judged, view.label, digits=0, scale=100, suffix=" pp", name=view.name,
                 said=lambda row: said(view, row), drawn="images per prompt", is_ranked=True,
                 notes=lambda row: (

@@ -146,8 +146,8 @@ def amplification(view: T2IATView) -> dict[str, Any] | None:
         for concept in (*view.suite.concepts, "all")
     }
     sentence = (
-        f"For {len(beyond)} of {wording.count(len(rows), 'prompt')} the images lean farther than the text in the text’s "
-        f"own direction; for {certain} of those the change has a q of at most 0.05."
+        f"For {len(beyond)} of {wording.count(len(rows), 'prompt')} the images lean farther than the text in the "
+        f"text’s own direction; for {certain} of those the change has a q of at most 0.05."
     )
     if why := withheld(view.judged.values()):
         sentence = f"Whether they do could not be judged: {why}."
