@@ -29,8 +29,7 @@ from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores.design import ResamplingSettings
-from clinometer.studies.leaning.scores.differences import compare_runs
-from clinometer.studies.leaning.scores.missing import MissingPictures
+from clinometer.studies.leaning.scores.differences import MissingPictures, compare_runs
 
 WAYS = {"independent": None, "partners, loosely": 0.5, "partners, closely": 0.95}
 """How two runs are drawn, by the share of images that show what their partner shows; None without partners."""

@@ -28,8 +28,7 @@ from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign, 
 from clinometer.studies.leaning.scores.axes import effect_contrasts, effects_of
 from clinometer.studies.leaning.scores.contrasts import pair_weights
 from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
-from clinometer.studies.leaning.scores.encoder_check import reader_checks
-from clinometer.studies.leaning.scores.misreadings import corrected_rows
+from clinometer.studies.leaning.scores.encoder_check import corrected_rows, reader_checks
 from clinometer.studies.leaning.scores.plane import profile_contrasts
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family
 from clinometer.studies.leaning.scores.shares import share_rows

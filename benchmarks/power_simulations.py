@@ -31,8 +31,15 @@ from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.studies.leaning.scores.contrasts import contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
 from clinometer.studies.leaning.scores.middle import attribute_influences, from_middle
-from clinometer.studies.leaning.scores.needed import image_part_zeros, images_of
-from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_rows, judge_contrasts, uncounted
+from clinometer.studies.leaning.scores.rows import (
+    Basis,
+    Contrast,
+    contrast_rows,
+    image_part_zeros,
+    images_of,
+    judge_contrasts,
+    uncounted,
+)
 from clinometer.studies.leaning.scores.views import linear_views
 
 SHARES = (0.6, 0.65, 0.75, 0.85, 0.9, 0.5)

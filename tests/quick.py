@@ -82,7 +82,7 @@ def shortcuts() -> Iterator[None]:
     from clinometer.studies.classification import study as classification
     from clinometer.studies.editing import study as editing
     from clinometer.studies.leaning import pair_and_axes as leaning
-    from clinometer.studies.leaning.scores import needed, rows
+    from clinometer.studies.leaning.scores import rows
     from clinometer.studies.t2iat import study as t2iat
 
     if _taken[-1]:
@@ -90,9 +90,8 @@ def shortcuts() -> Iterator[None]:
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: None)
-        for module in (needed, rows):
-            patch.setattr(module, "ScoredPilot", functools.partial(ScoredPilot, runs=24))
-        patch.setattr(needed, "SIZES", SIZES[::4])
+        patch.setattr(rows, "ScoredPilot", functools.partial(ScoredPilot, runs=24))
+        patch.setattr(rows, "SIZES", SIZES[::4])
         for study, names in (
             (leaning, ("mcas_study", "crossed_study", "compare_leanings", "compare_intersections")),
             (t2iat, ("compare_t2iat",)),

@@ -9,7 +9,7 @@ from benchmarks.verdict_simulations import design_of
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.verdict import LEANING
 from clinometer.studies.leaning import mcas_study
-from clinometer.studies.leaning.scores import needed
+from clinometer.studies.leaning.scores import rows as leaning_rows
 from tests.benchmarks.page_tables import told
 
 
@@ -25,10 +25,10 @@ def test_the_verdicts_of_an_experiment_are_those_of_a_study():
 
 
 def test_the_numbers_of_an_experiment_are_those_of_a_plan(monkeypatch, shortcuts):
-    monkeypatch.setattr(sim, "ScoredPilot", needed.ScoredPilot)  # of as few runs and sizes
-    monkeypatch.setattr(sim, "PLANNED", needed.SIZES)
+    monkeypatch.setattr(sim, "ScoredPilot", leaning_rows.ScoredPilot)  # of as few runs and sizes
+    monkeypatch.setattr(sim, "PLANNED", leaning_rows.SIZES)
     made = drawn(20)
-    planned = needed.images_needed([made], design_of(len(sim.SHARES), sim.image_part_at(sim.MARGIN_AT)))
+    planned = leaning_rows.images_needed([made], design_of(len(sim.SHARES), sim.image_part_at(sim.MARGIN_AT)))
     named = sim.images_named(made)
     np.testing.assert_array_equal(named["leans"], planned.to_detect)
     np.testing.assert_array_equal(named["balanced"], planned.to_show_balance)

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import power_simulations, rates
 from benchmarks import simulations as sim
-from clinometer.studies.leaning.scores import needed
+from clinometer.studies.leaning.scores import rows as leaning_rows
 from tests.benchmarks.page_tables import told
 
 
@@ -98,7 +98,7 @@ def few_judged_suites(monkeypatch, shortcuts):
     """Two suites of a size, and nothing of them kept: other tests ask for the power at a size as it is."""
     monkeypatch.setattr(power_simulations, "STUDIES_OF_A_SIZE", 2)
     monkeypatch.setattr(power_simulations, "power_at", power_simulations.power_at.__wrapped__)
-    monkeypatch.setattr(power_simulations, "ScoredPilot", needed.ScoredPilot)  # of as few runs
+    monkeypatch.setattr(power_simulations, "ScoredPilot", leaning_rows.ScoredPilot)  # of as few runs
 
 
 @pytest.mark.usefixtures("few_judged_suites")

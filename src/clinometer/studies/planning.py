@@ -30,7 +30,7 @@ class Plan:
     ----------
     table : a row a concept with a pilot (estimate, standard error, images now, images to detect, to show balance, to
         decide either, and to decide if the groups' own images stayed as many as they are, as
-        :class:`clinometer.studies.leaning.scores.needed.Needed` has them; ratings, the pictures that people would have
+        :class:`clinometer.studies.leaning.scores.rows.Needed` has them; ratings, the pictures that people would have
         to rate, where a reader read the pilot; reason where the pilot has no standard error), else a row a share of
         images (share, images to detect). The groups' images grow in proportion. 10,001 stands for more than 10,000, NaN
         for no number.

@@ -16,8 +16,7 @@ from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores.contrasts import attribute_shifts, contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.cosines import group_scores
 from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
-from clinometer.studies.leaning.scores.differences import compare_intersections
-from clinometer.studies.leaning.scores.missing import MissingPictures
+from clinometer.studies.leaning.scores.differences import MissingPictures, compare_intersections
 from clinometer.studies.leaning.scores.views import linear_views
 from clinometer.studies.t2iat import t2iat_study
 from clinometer.studies.t2iat.compare import compare_t2iat

@@ -14,10 +14,9 @@ from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics import Score
 from clinometer.metrics.verdict import OTHERS, ReasonCode
 from clinometer.studies.leaning import Design, TargetDesign
-from clinometer.studies.leaning.scores.axes import effects_of
+from clinometer.studies.leaning.scores.axes import effects_of, joint_inference, joint_tests
 from clinometer.studies.leaning.scores.contrasts import contrast_weights, difference_contrast
 from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
-from clinometer.studies.leaning.scores.joint import joint_inference, joint_tests
 from clinometer.studies.leaning.scores.views import linear_views
 from tests.raising import raises
 from tests.studies.leaning.crossed import THREE, TWO, crossed_design, crossed_embeddings

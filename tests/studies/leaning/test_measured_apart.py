@@ -9,8 +9,8 @@ import pytest
 from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.blocks import Blocks
 from clinometer.studies.leaning import crossed_study, mcas_study
-from clinometer.studies.leaning.scores.counting import counted_once
 from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
+from clinometer.studies.leaning.scores.measuring import counted_once
 from clinometer.studies.leaning.scores.study_rows import measurer_of
 from clinometer.studies.leaning.scores.views import linear_views
 from tests.raising import raises

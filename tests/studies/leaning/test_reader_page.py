@@ -13,7 +13,7 @@ from clinometer.models import reference
 from clinometer.pipeline.results import render_html
 from clinometer.report import wording
 from clinometer.report.rows import Row
-from clinometer.studies.leaning.encoder_sections import APART
+from clinometer.studies.leaning.sections import APART
 from tests import quick
 from tests.report.page import Page, with_only
 from tests.report.synthetic import small_input

@@ -8,7 +8,7 @@ import pytest
 from clinometer.metrics.verdict import REPEATS, without_bounds
 from clinometer.studies.leaning import crossed_study, mcas_study
 from clinometer.studies.leaning.compare import compare_leanings
-from clinometer.studies.leaning.scores.counting import counted_once
+from clinometer.studies.leaning.scores.measuring import counted_once
 from clinometer.studies.t2iat import t2iat_study
 from tests.studies.leaning.crossed import THREE, crossed_design, crossed_embeddings
 from tests.studies.leaning.studies import design, embeddings

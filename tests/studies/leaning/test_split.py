@@ -18,7 +18,7 @@ from clinometer.pipeline.comparison import split_runs
 from clinometer.report.rows import Scores
 from clinometer.stats.association import unit_vectors
 from clinometer.studies.leaning.compare import compare_leanings, split_rows
-from clinometer.studies.leaning.scores.missing import MissingPictures
+from clinometer.studies.leaning.scores.differences import MissingPictures
 from tests import quick
 from tests.raising import raises
 from tests.sweeps.toy_sweeps import Shifted

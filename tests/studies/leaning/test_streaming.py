@@ -13,7 +13,7 @@ from clinometer._scratch import Scratch, VectorFile
 from clinometer.errors import Code, RunStorageError
 from clinometer.stats.blocks import Blocks, mapped, sizes_of
 from clinometer.studies.leaning import mcas_study
-from clinometer.studies.leaning.scores import cosines, counting, measuring
+from clinometer.studies.leaning.scores import cosines, measuring
 from tests.raising import raises
 from tests.studies.leaning.studies import design, embeddings
 
@@ -103,7 +103,6 @@ def test_a_full_folder_for_temporary_files_is_told_with_the_way_out(monkeypatch)
 def test_rows_and_replicates_at_a_time_change_no_more_than_rounding(monkeypatch):
     encoders, whole = made(1)
     monkeypatch.setattr(measuring, "ROWS", 3)
-    monkeypatch.setattr(counting, "ROWS", 3)
     monkeypatch.setattr(measuring, "WHOLE", 1)
     monkeypatch.setattr(measuring, "PART", 64)
     for row, other in zip(whole, scored(encoders), strict=True):

@@ -15,6 +15,8 @@ from clinometer.metrics import mcas
 from clinometer.metrics.mcas import IMAGE_PART, component_of, composite
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.studies.leaning import EncoderEmbeddings, TargetDesign
+from clinometer.studies.leaning.compare import image_part_replicates
+from clinometer.studies.leaning.scores.contrasts import pools_of
 from clinometer.studies.leaning.scores.cosines import (
     Weights,
     average_cosines,
@@ -23,8 +25,6 @@ from clinometer.studies.leaning.scores.cosines import (
     uniform_weights,
 )
 from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
-from clinometer.studies.leaning.scores.image_parts import image_part_replicates
-from clinometer.studies.leaning.scores.labels import pools_of
 from clinometer.studies.leaning.scores.views import views_of
 from tests.studies.leaning.studies import (
     AGES,
@@ -207,8 +207,8 @@ def test_replicates_of_the_image_part_alone_are_those_of_the_views(images, batch
     own, runs = small_study(*encoders, n_resamples=40), []
     seeds = own, replace(own, settings=replace(own.settings, image_seed=1))
     for weights in (2**24, 64):
-        monkeypatch.setattr("clinometer.studies.leaning.scores.image_parts.WHOLE", weights)
-        monkeypatch.setattr("clinometer.studies.leaning.scores.image_parts.PART", weights)
+        monkeypatch.setattr("clinometer.studies.leaning.compare.WHOLE", weights)
+        monkeypatch.setattr("clinometer.studies.leaning.compare.PART", weights)
         for second in seeds:  # by the same weights, and by others
             runs = [
                 (some, study, views_of(some, study).mean.targets) for some, study in ((encoders, own), (others, second))

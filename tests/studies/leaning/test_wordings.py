@@ -10,7 +10,7 @@ import pytest
 import clinometer as cm
 from clinometer.studies.leaning.embeddings import design_of_suite, encoder_embeddings, readings_of_wordings
 from clinometer.studies.leaning.scores.components import image_part_direction
-from clinometer.studies.leaning.scores.counting import counted_once, pictures_that_count
+from clinometer.studies.leaning.scores.measuring import counted_once, pictures_that_count
 from clinometer.studies.reporting import report_input
 from clinometer.suites import suite_from_mapping
 from tests import quick

@@ -6,9 +6,9 @@ rows out. How a run reads, stops and shows them is in the room's other modules.
 
 from clinometer.metrics.stopping import Evidence, StoppingRule
 from clinometer.studies.leaning.scores.components import own_text_rows, prior_rows
-from clinometer.studies.leaning.scores.counting import counted_once
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.encoder_check import ReaderCheck, reader_checks, withheld
+from clinometer.studies.leaning.scores.measuring import counted_once
 from clinometer.studies.leaning.scores.stopping import evidence_of, paired_evidence, rows_when_stopped
 from clinometer.studies.leaning.scores.study_rows import crossed_study, mcas_study
 

@@ -17,7 +17,6 @@ from clinometer.report.rows import Row
 from clinometer.report.sections import leanings_in_words, masthead, nothing_judged, nothing_told
 from clinometer.report.verdicts import SHOWN, Summary, Verdicts, unmeasured
 from clinometer.report.wording import IN_PROPORTION, leans, note, qualification, without_estimate
-from clinometer.studies.leaning.encoder_sections import planted, planted_on_axes, reader, reader_by_axis, sensitivity
 from clinometer.studies.leaning.figures import forest_figure, planted_probabilities, shown_concepts
 from clinometer.studies.leaning.pictures import gallery, onsets_in_words, way
 from clinometer.studies.leaning.plane import plane
@@ -29,7 +28,12 @@ from clinometer.studies.leaning.sections import (
     language_caution,
     other_audits,
     own_text,
+    planted,
+    planted_on_axes,
     prior,
+    reader,
+    reader_by_axis,
+    sensitivity,
     stages,
     wordings,
 )

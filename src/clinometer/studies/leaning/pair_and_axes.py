@@ -33,7 +33,6 @@ from clinometer.studies.leaning import (
     rows_when_stopped,
 )
 from clinometer.studies.leaning.compare import compare_leanings
-from clinometer.studies.leaning.conditioning import own_embeddings, prior_embeddings
 from clinometer.studies.leaning.embeddings import (
     design_of_suite,
     embeddings_of_ablations,
@@ -42,6 +41,8 @@ from clinometer.studies.leaning.embeddings import (
     lazy_embeddings,
     missing_pictures,
     names_of_copies,
+    own_embeddings,
+    prior_embeddings,
     readings_of_wordings,
     target_sizes,
     traced_embeddings,
@@ -51,11 +52,15 @@ from clinometer.studies.leaning.embeddings import (
 from clinometer.studies.leaning.page import AXES_PAGE, PAGE
 from clinometer.studies.leaning.scores.ablation import LeftOutWord, ablation_rows
 from clinometer.studies.leaning.scores.components import image_part_direction, wording_rows
-from clinometer.studies.leaning.scores.counting import CountedPictures, pairs_counted_once, pictures_that_count
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TwoRuns
 from clinometer.studies.leaning.scores.differences import compare_intersections
 from clinometer.studies.leaning.scores.encoder_check import reader_checks, withheld
-from clinometer.studies.leaning.scores.measuring import MeasuredTarget
+from clinometer.studies.leaning.scores.measuring import (
+    CountedPictures,
+    MeasuredTarget,
+    pairs_counted_once,
+    pictures_that_count,
+)
 from clinometer.studies.leaning.scores.mitigated import mitigation_rows
 from clinometer.studies.leaning.scores.shares import FIDELITY, fidelity_differences
 from clinometer.studies.leaning.scores.study_rows import measurer_of

@@ -1,9 +1,9 @@
-"""The leaning study: MCAS, internal bias and xMCAS from the embeddings of a run."""
+"""The leaning study: MCAS, internal bias and xMCAS from the embeddings of a run, and which of them the papers print."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite, nan
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 import pandas as pd
 
 from clinometer.metrics import Score
-from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
+from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART, xmcas
 from clinometer.metrics.records import DECIDES, MEAN, READING
 from clinometer.metrics.verdict import Source, source_of, withheld_by_shares
 from clinometer.ratings.store import Rated
@@ -24,26 +24,117 @@ from clinometer.stats.equivalence import standard_error_of
 from clinometer.stats.power import images_for_share
 from clinometer.studies.leaning import Evidence, StoppingRule, counted_once, evidence_of, paired_evidence
 from clinometer.studies.leaning.compare import split_rows
-from clinometer.studies.leaning.conditioning import (
-    draw_prior_embeddings,
-    embed_own_texts,
-    lacks_own_texts,
-    parts_without_prior,
-)
 from clinometer.studies.leaning.embeddings import (
     design_of_suite,
+    draw_prior_embeddings,
+    embed_own_texts,
     embeddings_of_two,
     encoder_embeddings,
+    lacks_own_texts,
     missing_pictures,
+    parts_without_prior,
     with_missing,
 )
 from clinometer.studies.leaning.pair_and_axes import compare_fidelity, shape_of
-from clinometer.studies.leaning.printed import PRINTED
-from clinometer.studies.leaning.scores.counting import pairs_counted_once
-from clinometer.studies.leaning.scores.needed import images_needed
+from clinometer.studies.leaning.scores.measuring import pairs_counted_once
+from clinometer.studies.leaning.scores.rows import images_needed
 from clinometer.studies.leaning.view import COMPONENT_NAMES, axes_of, axis_component
-from clinometer.studies.study import ComparedGroups, Pairing, PartStage, Pool, Scored, Study, WholeStage, suite_of
+from clinometer.studies.printed import PrintedCell, PrintedCells, PrintedTable, RunNumber
+from clinometer.studies.study import (
+    ComparedGroups,
+    Pairing,
+    PartStage,
+    Pool,
+    Scored,
+    Study,
+    WholeStage,
+    in_shape,
+    suite_of,
+)
 from clinometer.suites import LeaningSuite
+
+SWAPPED_CENTROID: Final = (0.0, 1 / 3)
+"""The centroid that the printed distances of the xMCAS paper fit: its axes are swapped."""
+
+
+def category_cells(table: PrintedTable) -> Iterator[PrintedCell]:
+    """Yield average and standard deviation of MCAS by category: of terms with a bias to either side, and of all."""
+    axis = in_shape(table.suite, LeaningSuite).compared
+    sides = {
+        "male_biased": ("category_by_sign", axis.a, "terms with male bias"),
+        "female_biased": ("category_by_sign", axis.b, "terms with female bias"),
+        "all": ("category", "", "all terms"),
+    }
+    for side, (metric, group, label) in sides.items():
+        for component, word in (("mean", "average"), ("std", "standard deviation")):
+            for row in table.rows:
+                number = table.find(metric, component, category=row["category"], group=group)
+                column = f"{word}, {label}"
+                yield table.cell(row, f"{side}_{component}", column, number, category=row["category"])
+
+
+def internal_bias_cells(table: PrintedTable) -> Iterator[PrintedCell]:
+    """Yield MCAS, δ and α of every target."""
+    yield from _of_targets(table, "mcas", "mcas", "mcas", "MCAS")
+    yield from _of_targets(table, "diffusion_bias", "internal_bias", "diffusion_bias", "δ")
+    yield from _of_targets(table, "bias_amplification", "internal_bias", "bias_amplification", "α")
+
+
+def internal_bias_summary_cells(table: PrintedTable) -> Iterator[PrintedCell]:
+    """Yield the summaries of δ and α by stereotype."""
+    axis = in_shape(table.suite, LeaningSuite).compared
+    groups = {"male": axis.a, "female": axis.b, "all": ""}
+    for symbol, quantity in (("δ", "diffusion_bias"), ("α", "bias_amplification")):
+        for statistic, word in (("min", "min"), ("max", "max"), ("mean", "mean"), ("standard_error", "±")):
+            for row in table.rows:
+                component, group = f"{quantity}_{statistic}", groups[row["stereotype"]]
+                number = table.find("internal_bias_summary", component, category="all", group=group)
+                names = {"category": "all", "group": row["stereotype"]}
+                yield table.cell(row, component, f"{word} {symbol}", number, **names)
+
+
+def xmcas_cells(table: PrintedTable) -> Iterator[PrintedCell]:
+    """Yield MCAS, angle and distance of every target, and the distance from the centroid that the print fits."""
+    yield from _of_targets(table, "mcas", "mcas", "mcas", "MCAS")
+    yield from _of_targets(table, "theta_rad", "xmcas", "angle", "θ")
+    yield from _of_targets(table, "euclidean_od", "xmcas", "distance", "o-d")
+    offset = table.find("xmcas", "offset").value
+    for row in table.rows:
+        number = _fit_swapped(table, row["target"], offset)
+        names = {"concept": row["target"], "category": row["category"]}
+        yield table.cell(row, "euclidean_od", "o-d, axes swapped", number, **names)
+
+
+def _of_targets(
+    table: PrintedTable, printed_column: str, metric: str, component: str, label: str
+) -> Iterator[PrintedCell]:
+    """Yield a column of a table that has a row a target."""
+    for row in table.rows:
+        number = table.find(metric, component, concept=row["target"])
+        yield table.cell(row, printed_column, label, number, concept=row["target"], category=row["category"])
+
+
+def _fit_swapped(table: PrintedTable, target: str, offset: float) -> RunNumber:
+    """Return a target's distance from the centroid that the printed column fits."""
+    mcas = table.find("mcas", "mcas", concept=target)
+    similarity = table.find("xmcas", "similarity", concept=target).value
+    if not (isfinite(mcas.value) and isfinite(similarity) and isfinite(offset)):
+        return RunNumber(encoder=mcas.encoder, notes=("the target's place or the offset is undefined",))
+    place = xmcas(mcas=mcas.value, similarity=similarity, offset=offset, centroid=SWAPPED_CENTROID)
+    notes = ("no interval: this distance serves the comparison only",)
+    return RunNumber(float(place.distance), encoder=mcas.encoder, notes=notes)
+
+
+PRINTED: Final[Mapping[str, PrintedCells]] = {
+    "mcas_categories": category_cells,
+    "internal_bias": internal_bias_cells,
+    "internal_bias_summary": internal_bias_summary_cells,
+    "xmcas": xmcas_cells,
+}
+
+
+# --- study -----------------------------------------------------------------------------------------------------------
+
 
 SHARES: Final = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 """Shares of images on one side that an audit may want to find."""

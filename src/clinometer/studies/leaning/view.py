@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any, Final
 
 from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
+from clinometer.metrics.verdict import Source, source_of
 from clinometer.report import wording
 from clinometer.report.rows import Row
 from clinometer.report.view import PairView
@@ -258,6 +259,25 @@ class LeaningView(PairView[LeaningSuite]):
     def holds_few(self) -> bool:
         """Return whether a concept has too few images to tell."""
         return any(self.verdict_group(name) == "few" for name in self.concepts)
+
+    def source(self, concept: str) -> Source:
+        """Return which part of a concept's MCAS, pictures or text, puts it where it is."""
+        return source_of(self.mcas[concept], self.pictures.get(concept, Row()))
+
+    def sources_in_words(self) -> str:
+        """Count by which part of MCAS, pictures or text, concepts lean, and where the two cancel."""
+        known = [name for name, mcas in self.mcas.items() if mcas.defined]
+        counts = Counter(map(self.source, known))
+        words = {Source.PICTURES: "by their pictures", Source.TEXT: "by their text", Source.BOTH: "by both"}
+        by_part = wording.listed([f"{counts[source]} {phrase}" for source, phrase in words.items() if counts[source]])
+        leaning = sum(wording.leans(self.mcas[name]) for name in known)
+        said = [
+            f"By MCAS {wording.count(leaning, 'concept leans', 'concepts lean')}{f': {by_part}' if by_part else ''}."
+        ]
+        if cancelled := counts[Source.CANCEL]:
+            concepts = wording.count(cancelled, "concept that does", "concepts that do")
+            said.append(f"For {concepts} not lean {Source.CANCEL}.")
+        return " ".join(said) if known else ""
 
     # --- along axes --------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,14 @@ from clinometer.stats.clusters import CrossedVariance, crossed_variance
 from clinometer.stats.permutation import (
     PermutationTest,
 )
-from clinometer.studies.leaning.scores.contrasts import contrast_tests, pair_weights, text_tests
+from clinometer.studies.leaning.scores.contrasts import (
+    contrast_tests,
+    label_tests,
+    least_p_value,
+    pair_weights,
+    pools_of,
+    text_tests,
+)
 from clinometer.studies.leaning.scores.design import (
     Design,
     EncoderEmbeddings,
@@ -32,7 +39,6 @@ from clinometer.studies.leaning.scores.design import (
     unit_rows,
 )
 from clinometer.studies.leaning.scores.encoder_check import ReaderCheck
-from clinometer.studies.leaning.scores.labels import label_tests, least_p_value, pools_of
 from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family, contrast_rows, middle_rows
 from clinometer.studies.leaning.scores.views import EncoderView, linear_views
 

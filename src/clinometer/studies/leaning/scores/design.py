@@ -102,7 +102,7 @@ class EncoderEmbeddings:
         or images. See :mod:`clinometer.studies.leaning.scores.encoder_check`.
     target_copies : per target, how often each of its pictures was drawn (n_t,); None where each was drawn once.
     all_differ : whether somebody has looked that no picture is there twice, see
-        :mod:`clinometer.studies.leaning.scores.counting`.
+        :mod:`clinometer.studies.leaning.scores.measuring`.
     target_batches : per target, which request, session or cache each of its pictures came from, any labels (n_t,):
         batches are then the units of chance. Labels that all differ say that pictures are independent. None where
         nobody knows: then rows are taken to stand in the order in which they were drawn, and that is looked at

@@ -15,7 +15,7 @@ number of images,
 
 MCAS is θ_t and a constant, ITP_t + TT_t, and is tested in the same way. It stops nothing.
 
-Both are asked of two zeros, 0 and the groups' middle m (:mod:`clinometer.studies.leaning.scores.middle`): θ_t − m is
+Both are asked of two zeros, 0 and the groups' middle m (:mod:`clinometer.studies.leaning.scores.contrasts`): θ_t − m is
 θ_t with another constant, and the attribute images enter it in another way, so it has a reach of its own. What has to
 hold of both has the smaller of two e-values, on either side: where one of two hypotheses is true, its own e-value is at
 most 1 on average, and the smaller of both is no larger.

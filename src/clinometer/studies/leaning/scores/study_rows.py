@@ -9,7 +9,6 @@ from clinometer.metrics.verdict import withheld_by_shares
 from clinometer.stats.blocks import ArrayStore, InMemory
 from clinometer.studies.leaning.scores.axes import axis_middle_rows, axis_rows
 from clinometer.studies.leaning.scores.components import mcas_rows, pair_middle_rows, sensitivity_rows
-from clinometer.studies.leaning.scores.counting import counted_once
 from clinometer.studies.leaning.scores.derived import (
     category_rows,
     internal_bias_rows,
@@ -25,9 +24,20 @@ from clinometer.studies.leaning.scores.design import (
     layout_of,
     pooled_encoders,
 )
-from clinometer.studies.leaning.scores.encoder_check import checks_of, withheld_by_level
-from clinometer.studies.leaning.scores.measuring import MeasuredTarget, Measurer, ReplicateWeights, measure_by_threads
-from clinometer.studies.leaning.scores.misreadings import confusion_rows, corrected_rows, reader_rows
+from clinometer.studies.leaning.scores.encoder_check import (
+    checks_of,
+    confusion_rows,
+    corrected_rows,
+    reader_rows,
+    withheld_by_level,
+)
+from clinometer.studies.leaning.scores.measuring import (
+    MeasuredTarget,
+    Measurer,
+    ReplicateWeights,
+    counted_once,
+    measure_by_threads,
+)
 from clinometer.studies.leaning.scores.plane import (
     plane_middle_rows,
     profile_middle_rows,
@@ -92,7 +102,7 @@ def mcas_study(
     stand on both parts and MCAS of the mean over encoders, and in the profile on every group and pair, from ten images
     of a target on. What is missing (no images, one image, no text tower) makes NaN with a reason, and the rest goes on.
     A verdict is held against 0 and against the groups' middle
-    (:mod:`clinometer.studies.leaning.scores.middle`), and withheld where the share of the same images denies it.
+    (:mod:`clinometer.studies.leaning.scores.contrasts`), and withheld where the share of the same images denies it.
     The same arguments give the same bits. ``n_permutations`` = 0 leaves out the labels. A view that cannot read its own
     attribute images gives no verdict: ``not measured``, with the reason.
 
@@ -100,7 +110,7 @@ def mcas_study(
     groups, so there is no MCAS of one. Each axis is checked by itself, and a cell needs them all.
 
     A picture that is there more than once, or nearly, counts once
-    (:mod:`~clinometer.studies.leaning.scores.counting`): ``n_target`` counts different ones, ``n_repeated`` the
+    (:mod:`~clinometer.studies.leaning.scores.measuring`): ``n_target`` counts different ones, ``n_repeated`` the
     others. Batches are units of chance, those that are known
     (``target_batches``) and those that the order of the rows shows; ``n_batches`` counts them, and from ten of them on
     there are verdicts. A row ``pictures``, ``batches`` says so.
