@@ -121,7 +121,7 @@ def cells(page, caption):
 @pytest.mark.thorough
 def test_what_was_compared_has_a_column_a_run_and_marks_what_differs(leaning, leaning_page):
     runs, page = list(leaning.values()), leaning_page
-    rows = {row[0]: row[1:] for row in cells(page, "Facts of each run")}
+    rows = {row[0]: row[1:] for row in cells(page, "Facts about each run")}
     assert rows["Model ≠"] == list(leaning)
     assert rows["Seed ≠"] == ["0", "1"]
     assert rows["Family"] == ["toy/painter"] * 2
@@ -171,7 +171,7 @@ def test_every_concept_of_every_model_is_in_figures_and_tables(leaning, leaning_
 
 
 def test_category_statistics_stand_model_below_model(leaning, leaning_page):
-    table = cells(leaning_page, "the concept of the largest MCAS")
+    table = cells(leaning_page, "the concept with the largest |MCAS|")
     assert [row[:2] for row in table] == [
         [label, name] for label in ("Low", "High", "All concepts") for name in leaning
     ]  # fmt: skip
@@ -189,7 +189,7 @@ def test_category_statistics_stand_model_below_model(leaning, leaning_page):
 
 def test_inside_the_models_by_stereotype_group(leaning, leaning_page):
     page = leaning_page
-    table = cells(page, "Least, greatest and mean")
+    table = cells(page, "Smallest, largest and mean")
     assert {(row[0], row[1]) for row in table} == {
         (group, name) for group in ("All concepts", "Tied to man", "Tied to woman") for name in leaning
     }

@@ -151,7 +151,7 @@ def test_a_run_of_counts_has_both_verdicts(run):
 
 def test_the_page_and_the_terminal_say_it(files, run):
     page = (files / "run/report.html").read_text()
-    assert "Beside a declared standard" in page
+    assert "Compared with a declared standard" in page
     assert "A survey, 2024" in page
     assert "The standard has no match for chef" in page.replace("<bdi>", "").replace("</bdi>", "")
     shown = CliRunner().invoke(app, ["score", run.url])

@@ -203,7 +203,7 @@ def test_an_interval_breaks_from_its_number_and_not_within(page: Page):
 
 
 def test_the_bars_of_stages_are_told(page: Page):
-    assert "95 % over images; in TT, which has none, over words and encoders" in page.by_id("stages").text
+    assert "95 % over images; for TT, which has none, over words and encoders" in page.by_id("stages").text
 
 
 def test_the_full_table_has_every_row(page: Page, report):
@@ -238,7 +238,7 @@ def test_how_it_was_measured_is_told(page: Page, words: str):
 
 @pytest.mark.parametrize(
     "limit",
-    ["The encoder is part of the measurement", "Word lists", "gender is read off", "drawing convention"],
+    ["The encoder is part of the measurement", "Word lists", "gender is inferred from", "drawing convention"],
 )
 def test_the_limits_are_told(page: Page, limit: str):
     assert limit in page.by_id("limits").text

@@ -31,7 +31,7 @@ def section(page: Page, name: str) -> str:
 def test_no_scores_at_all():
     page = Page(render_html(small_input(scores=pd.DataFrame())))
     assert "Nothing could be measured" in page.find("p", class_="finding")[0].text
-    assert "holds no scores" in section(page, "table")
+    assert "has no scores" in section(page, "table")
     assert not [e for e in page.find("section") if e.attributes.get("id") in ("stages", "internal")]
 
 
@@ -272,7 +272,7 @@ def test_the_group_that_lost_more_is_named_whichever_it_is(tmp_path):
         }[name]
         assert said in words
         if name == "leaning":
-            assert f"Drawn for {b} the images that stand for this group 0 images, 4 refused" in words
+            assert f"Drawn for {b} what this group looks like to the model 0 images, 4 refused" in words
         else:  # no prompt has images of both, so no arrow has an end
             assert "amplification" not in [e.attributes.get("id") for e in Page(html).find("section")]
         low, high = words.split(said)[1].split("]")[0].split(", ")

@@ -83,8 +83,8 @@ def test_other_pictures_of_the_groups_change_the_text_part_within_its_interval()
     assert ((low <= centre) & (centre <= high)).mean() > 0.95
     for name in ("categories", "verdicts"):
         assert "does not change with what is drawn" not in section(name)
-        assert "holds no picture of the concept" in section(name)
-    assert "with the pictures drawn for the groups, and other ones may change it" in section("categories")
+        assert "uses no picture of the concept" in section(name)
+    assert "with the pictures drawn for the groups, so other such pictures may change it" in section("categories")
 
 
 def test_equal_parts_of_groups_need_not_lie_at_zero() -> None:
@@ -117,14 +117,14 @@ def test_delta_and_alpha_compare_sizes_and_not_sides() -> None:
     assert "nothing is amplified" not in said
     assert "how much more" not in said
     assert "compare sizes, not sides" in said
-    assert "to its side or to the other, whatever II is" in said
+    assert "to whichever side and whatever II is" in said
 
 
 def test_the_text_that_the_audit_reads_is_not_the_models() -> None:
     """False: "a concept level in TT that leans in II was tilted on the way": TT is of the audit's encoder."""
     said = section("stages")
     assert "tilted on the way" not in said
-    assert "The model may read its prompts otherwise" in said
+    assert "The model may read its prompts differently" in said
 
 
 # --- worlds of rows ---------------------------------------------------------------------------------------------------

@@ -406,7 +406,7 @@ def test_what_people_answered_corrects_what_a_reader_said(served):
     pd.testing.assert_frame_equal(whole, run.scores)
     page = run.directory.read_bytes("report.html").decode()
     assert "with people" in page
-    assert "Under each picture stands what is answered of it: <bdi>glance on groups</bdi>." in page
+    assert "Below each picture is the answer of <bdi>glance on groups</bdi>." in page
     shown = Counter(re.findall(r'<span class="answer" title="glance on groups"><bdi>([^<]+)</bdi>', page))
     labels = {run.suite.label_of(group) for group in groups} | {"cannot tell"}
     assert set(shown) <= labels

@@ -1,6 +1,6 @@
 """Two pages for a board: what was found, how sure it is, what it means and what to do next, with pictures and limits.
 
-Every sentence follows from rows: a side is named where a verdict names it, and what the images do not tell is said so.
+Every sentence follows from rows: a side is named where a verdict names it, and what the images cannot tell is said so.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def next_steps(view: View, judged: Sequence[Verdicts]) -> list[str]:
         each = f"{reach} {judged[0].drawn} each{beside}, by today\u2019s estimates"
         more = each if reach else "clinometer plan says how many"
         steps.append(
-            f"Draw more where the images do not tell ({len(undecided):,}): {more}. Until then conclude nothing."
+            f"Draw more where the images cannot tell ({len(undecided):,}): {more}. Until then conclude nothing."
         )
     if unmeasured:
         of = wording.count(unmeasured, judged[0].unit)

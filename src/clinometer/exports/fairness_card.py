@@ -29,8 +29,8 @@ images is our ``docs/schemas/image.yaml``.
 
 _RULES: Final = [
     {
-        "rule": f"A verdict names a side where the 95 % interval leaves out 0 and q ≤ {LEVEL:g}; of pictures, where "
-        "the same holds from the middle of the groups' own pictures.",
+        "rule": f"A verdict names a side where the 95 % interval excludes 0 and q ≤ {LEVEL:g}; for pictures, where "
+        "the same is true when measured from the middle of the groups' own pictures.",
         "rationale": "q is Benjamini and Hochberg's, over all verdicts of a quantity.",
     },
     {

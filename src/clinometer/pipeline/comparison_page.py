@@ -168,7 +168,7 @@ def _verdict(comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]
     elif too_few(row):
         verdict = f"too few images to tell which leans more; {needed(row)}"
     else:
-        verdict = "undecided which leans more: the images do not tell"
+        verdict = "undecided which leans more: the images cannot tell"
     bounds = f"; {filled}" if (filled := wording.bounds_words(row)) else ""
     counted = wording.count(row.n_target, quantity.counted)
     # portraits are what the sizes are estimated from; their mean is over classes and strengths, or over contrasts

@@ -129,7 +129,7 @@ class Page(ABC, Generic[AnyView]):
             Section("certainty", "What a verdict takes", certainty, "certainty", "sure"),
             Section("table", "All numbers", table, "table", "numbers"),
             *self.own_sections(),
-            Section("standard", "Beside a declared standard", standard, "standard", "found"),
+            Section("standard", "Compared with a declared standard", standard, "standard", "found"),
             Section("readers", "What readers see", readers, "readers", "sure"),
             Section("people", "People and the machine", people, "people", "sure"),
             Section("pairs", "Two pictures compared", paired, "pairs", "sure"),

@@ -60,7 +60,7 @@ def how_sure(view: View, judged: Sequence[Verdicts], *, with_q: bool = True) -> 
         more = said_of_many if many else ""
         no_side = wording.count(len(undecided), "verdict names", "verdicts name", words=True)
         said.append(
-            ("Undecided", f"{wording.capitalised(no_side)} no side: the images do not tell. That is not balance.{more}")
+            ("Undecided", f"{wording.capitalised(no_side)} no side: the images cannot tell. That is not balance.{more}")
         )
     lost = [row for row in rows if wording.verdict_group_of(row) == "unmeasured"]
     if lost:
@@ -82,17 +82,17 @@ def nothing_told(counts: Mapping[str, int]) -> str:
     verdict_groups = {verdict_group for verdict_group, n in counts.items() if n and verdict_group != "unmeasured"}
     if verdict_groups == {"few"}:
         return "There are too few images to tell"
-    return "The images do not tell" if verdict_groups == {"undecided"} else ""
+    return "The images cannot tell" if verdict_groups == {"undecided"} else ""
 
 
 def rest_in_words(counts: Mapping[str, int], one: str = "") -> str:
-    """Count the verdicts that name no side: ``three are shown balanced and for ten the images do not tell``.
+    """Count the verdicts that name no side: ``three are shown balanced and for ten the images cannot tell``.
 
     What the images cannot tell is never worded as no leaning. ``one`` : what is counted, where it is not said before.
     """
     wordings = (
         ("balanced", "{} is shown balanced", "{} are shown balanced"),
-        ("undecided", "for {} the images do not tell", "for {} the images do not tell"),
+        ("undecided", "for {} the images cannot tell", "for {} the images cannot tell"),
         ("few", "{} has too few images to tell", "{} have too few images to tell"),
         ("unmeasured", "{} was not measured", "{} were not measured"),
     )

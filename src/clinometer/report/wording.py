@@ -301,7 +301,7 @@ HEADINGS: Final[dict[VerdictGroup, str]] = {
     "unmeasured": "Not measured",
 }
 NOTES: Final[dict[VerdictGroup, str]] = {
-    "undecided": "The images do not tell. Where more of them would, it says how many.",
+    "undecided": "The images cannot tell. Where more of them would, it says how many.",
     "few": "Numbers, and no verdict: with so few images chance may look like certainty.",
 }
 

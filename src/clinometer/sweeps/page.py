@@ -283,11 +283,11 @@ def _finding(outcome: SweepOutcome, compared: Sequence[Setting]) -> str:
         )
     held = f"{wording.capitalised(wording.count(len(rows), 'setting', words=True))} held against the baseline:"
     if len(rows) == 1:
-        return f"{held} {'it leans more' if more else 'it leans less' if less else 'the images do not tell'}."
+        return f"{held} {'it leans more' if more else 'it leans less' if less else 'the images cannot tell'}."
     parts = [wording.count(more, "leans more", "lean more", words=True)] if more else []
     parts += [wording.count(less, "leans less", "lean less", words=True)] if less else []
     if rest := len(rows) - more - less:
-        parts.append(f"for {wording.numeral(rest)} the images do not tell")
+        parts.append(f"for {wording.numeral(rest)} the images cannot tell")
     return f"{held} {wording.listed(parts)}."
 
 

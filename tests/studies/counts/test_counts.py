@@ -207,7 +207,7 @@ def test_a_run_of_counts_is_scored_shown_verified_compared_and_gated(tmp_path: P
     page = (tmp_path / "a" / "report.html").read_text()
     assert "Nobody looked at an image here" in page
     assert "one leans to man and one to woman" not in page
-    assert "one leans to man and one leans to woman; for one the images do not tell" in page
+    assert "one leans to man and one leans to woman; for one the images cannot tell" in page
     assert api.open_run(tmp_path / "a").scores.equals(run.scores)
     assert api.verify_run(run, recompute=True) == 7
     (differing,) = api.compare(run, other, out=tmp_path / "compared")

@@ -40,7 +40,7 @@ def test_the_finding_leads_with_a_contrast_of_tones_that_leans():
     ))  # fmt: skip
     assert said.startswith(
         "Held against light skin, dark skin becomes darker (−171.3° [−180.3, −162.3]) when edited into "
-        "“planted towards men” at strength 1. Whether the skin of a single group changes: the images do not tell."
+        "“planted towards men” at strength 1. Whether the skin of a single group changes: the images cannot tell."
     )
 
 
@@ -51,7 +51,7 @@ def test_portraits_too_few_for_any_verdict_are_called_too_few():
         "group no p can fall below 0.125."
     )
     said = skin_finding(view_of(change(**few), change(n_splits=64), undecided))
-    assert said == "Whether the skin of a single group changes: the images do not tell."
+    assert said == "Whether the skin of a single group changes: the images cannot tell."
 
 
 def test_a_group_that_changes_is_named():
@@ -75,7 +75,7 @@ def flips(value: float, verdict: str, **fields: Any) -> dict[str, Any]:
 def test_what_the_portraits_do_not_tell_is_not_called_no_difference():
     few, undecided = (view_of(flips(-0.5, each)) for each in ("too few images", "undecided"))
     assert PAGE.finding(few).startswith("There are too few images to tell whether editing turns")
-    assert PAGE.finding(undecided).startswith("The images do not tell whether editing turns")
+    assert PAGE.finding(undecided).startswith("The images cannot tell whether editing turns")
     assert resting(undecided) == (
         "The largest difference, into “planted towards men” at strength 1: −50 points [−80, −20], towards woman, "
         "q = 0.040, from 8 portraits."

@@ -16,7 +16,7 @@ def test_a_summary_that_rests_on_an_unstable_alpha_says_so():
     alphas = whole.scores.component.str.startswith("bias_amplification_")
     flags = whole.scores.flag.mask(alphas & (whole.scores.group == "man"), "unstable")
     page = with_only(replace(whole, scores=whole.scores.assign(flag=flags)), "internal")
-    (caption,) = [each for each in page.find("caption") if each.text.startswith("Least, greatest and mean")]
+    (caption,) = [each for each in page.find("caption") if each.text.startswith("Smallest, largest and mean")]
     inside = [each for each in page.elements if within(each, caption.parent)]
     labels = [each.text for each in inside if each.attributes.get("scope") == "row"]
     cells_of = [[each.text for each in inside if each.tag == "td" and each.parent is row] for row in inside]

@@ -31,7 +31,7 @@ def test_the_finding_counts_the_tests(page):
     (finding,) = [e.text for e in page.find("p") if "finding" in e.attributes.get("class", "").split()]
     assert finding == (
         "reference/emoji-diffusion ties “Occupations planted on men” closer to men than “Occupations planted on "
-        "women”, and “Outdoor activities” closer to men than “Indoor activities”; for one test the images do not tell."
+        "women”, and “Outdoor activities” closer to men than “Indoor activities”; for one test the images cannot tell."
     )
     (strongest,) = [e.text for e in page.find("p") if "strongest" in e.attributes.get("class", "").split()]
     assert strongest.startswith(
@@ -184,7 +184,7 @@ def finding_of(suite, **changed):
 def test_what_the_images_do_not_tell_is_not_called_no_difference(tests):
     suite = toy_t2iat_suite(tests=tests)
     undecided, few = (finding_of(suite, verdict=each) for each in ("undecided", "too few images"))
-    assert undecided.startswith("The images do not tell wh")
+    assert undecided.startswith("The images cannot tell wh")
     assert few.startswith("There are too few images to tell wh")
     balanced = finding_of(suite, verdict="balanced")
     assert "shown" in balanced

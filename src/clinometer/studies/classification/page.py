@@ -402,7 +402,7 @@ class ClassificationPage(Page[ClassificationView]):
     package = "clinometer.studies.classification"
 
     def finding(self, view: ClassificationView) -> str:
-        """Word the strongest contrast in one sentence; or that the portraits do not tell, or none could be judged."""
+        """Word the strongest contrast in one sentence; or that the portraits cannot tell, or none could be judged."""
         row = _leading(view)
         if row is not None and leans(row):
             x, y = view.side_labels(row.group)
@@ -421,7 +421,7 @@ class ClassificationPage(Page[ClassificationView]):
                 f"{view.model} is shown to take portraits of all groups for professions {view.label_a} about equally "
                 f"often: no difference is larger than {view.suite.margin:g}."
             )
-        tell = "There are too few images to tell" if groups == {"few"} else "The images do not tell"
+        tell = "There are too few images to tell" if groups == {"few"} else "The images cannot tell"
         question = f"takes portraits of one group for professions {view.label_a} more often than those of another"
         return f"{tell} whether {view.model}, as a classifier, {question}."
 

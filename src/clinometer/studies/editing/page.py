@@ -246,7 +246,7 @@ def skin_finding(view: EditingView) -> str:
         sentences.append(f"The largest change of skin: {view.label(change.group)} become {changed(change)}.")
     elif any(verdict_group_of(row) != "unmeasured" for row in changes):
         few = all(verdict_group_of(row) in ("few", "unmeasured") for row in changes)
-        tell = f"there are too few images to tell{_too_few(changes)}" if few else "the images do not tell"
+        tell = f"there are too few images to tell{_too_few(changes)}" if few else "the images cannot tell"
         sentences.append(f"Whether the skin of a single group changes: {tell}.")
     elif not sentences:
         sentences.append("No change of skin tone could be judged: too few images show skin.")
@@ -391,7 +391,7 @@ class EditingPage(Page[EditingView]):
         if not leans(row):
             groups = {verdict_group_of(each) for each in view.class_rows("flip_asymmetry", view.reader)}
             few = groups - {"unmeasured"} == {"few"}
-            tell = "There are too few images to tell" if few else "The images do not tell"
+            tell = "There are too few images to tell" if few else "The images cannot tell"
             return f"{tell} whether editing turns one gender into the other more often than the other way round."
         more, fewer = (view.label_b, view.label_a) if row.value > 0 else (view.label_a, view.label_b)
         return (

@@ -406,7 +406,7 @@ PAGE: Final = LeaningPage(_pair_on_first_screen, _pair_summary, (
     Section("ablation", "Which word carries it?", ablation, "ablation", "sure"),
     Section("sensitivity", "Would another encoder say the same?", sensitivity, "sensitivity", "sure"),
     Section("own-text", "The model’s own text encoder", own_text, "own_text", "numbers"),
-    Section("prior", "From text over the prior to the image", prior, "prior", "numbers"),
+    Section("prior", "From the text through the prior to the image", prior, "prior", "numbers"),
     Section("other-audits", "What other audits would report", other_audits, "other_audits", "numbers"),
 ))  # fmt: skip
 

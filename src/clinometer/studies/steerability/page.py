@@ -430,7 +430,7 @@ class SteerabilityPage(Page[SteerabilityView]):
         if parts:
             opening = f"Of {wording.count(measured, unit)}, {view.model} draws {wording.listed(parts)}"
             return f"{opening}{f'; {rest}' if rest else ''}."
-        untold = nothing_told(counts) or "The images do not tell"
+        untold = nothing_told(counts) or "The images cannot tell"
         return f"{untold} whether {view.model} draws one group more readily, over {wording.count(measured, unit)}."
 
     def strongest(self, view: SteerabilityView) -> str:
