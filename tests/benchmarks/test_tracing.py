@@ -39,8 +39,8 @@ def test_the_text_shows_it_first_where_the_text_was_tilted_and_the_steps_where_t
 def test_the_report_says_so_in_words(run):
     write_report(run)
     page = run.directory.read_bytes("report.html").decode()
-    assert "Guard: the text that conditions the model already leans to that side, before a step is taken." in page
-    assert "Singer: the text is not shown to lean to that side; the first to show it are the estimates" in page
+    assert "Guard: the text that conditions the model already leans to that side, before the first step." in page
+    assert "Singer: the text is not shown to lean to that side; it shows first in the estimates" in page
 
 
 def test_prompts_of_the_groups_draw_the_images_that_they_drew(model):

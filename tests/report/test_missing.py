@@ -179,7 +179,7 @@ def test_nothing_planted():
 
 def test_no_images():
     page = with_only(small_input(samples=pd.DataFrame()), "gallery")
-    assert "holds no images" in section(page, "gallery")
+    assert "has no images" in section(page, "gallery")
 
 
 def test_an_image_that_cannot_be_read_is_shown_as_such():
@@ -268,7 +268,7 @@ def test_the_group_that_lost_more_is_named_whichever_it_is(tmp_path):
         a, b = (suite.label_of(group) for group in (suite.axis.a, suite.axis.b))
         said = {  # four prompts show it, two do not
             "leaning": f"missing (refused or of one colour) for {b} and for {a} differ by +1.00 [",
-            "t2iat": f"{b}, against those of {a}, are missing (refused or of one colour) more often by +1.00 [",
+            "t2iat": f"{b} are missing (refused or of one colour) more often than those of {a}, by +1.00 [",
         }[name]
         assert said in words
         if name == "leaning":

@@ -66,7 +66,7 @@ def test_errors_are_drawn_with_every_count(view):
 def test_a_terminal_says_whose_verdicts_stand_and_why(view):
     good, poor = reader_lines(view)
     assert good == (
-        "Reader good on gender: 1 to men · 1 to women; its verdicts stand: it tells the groups apart best of the "
+        "Reader good on gender: 1 to men · 1 to women; its verdicts count: it tells the groups apart best of the "
         "readers, by the smallest singular value of its errors; another reader differs on nurse"
     )
     assert poor.startswith("Reader poor on gender: ")

@@ -155,7 +155,7 @@ def test_at_parity_all_that_is_named_is_chance() -> None:
     assert 0.03 < np.mean(np.array(called) > 0) < 0.07  # of audits, and of what these name all is chance
     said = said_of_certainty(leaning_rows(*[0.2] * 7))
     assert "of those named is expected" not in said
-    assert "all that they name is chance" in said
+    assert "every side that they name is chance" in said
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_difference_does_not_say_to_which_side_a_run_leans(row: Row, said: str
 def test_what_is_not_shown_is_not_said_to_be_absent() -> None:
     """False: "its images do not show the concept better than chance": it was not shown that they do."""
     words = wording.share_words(Row(value=1.0, n_target=2, flag="not shown"), "men", "women")
-    assert words == "that its images show the concept is not shown, so their share is not read"
+    assert words == "its images are not shown to be what was asked, so no share is read from them"
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_no_sentence_tells_half_a_million_images() -> None:
 
 
 def test_where_the_groups_images_have_to_grow_the_number_says_so() -> None:
-    """False: "about 220 images a concept would decide" where the groups' own images hide the leaning at any number."""
+    """False: "about 220 images per concept would decide" when the groups' own images hide it at any number."""
     view = view_with()
     name = next(iter(view.pictures))
 
@@ -218,7 +218,9 @@ def test_where_the_groups_images_have_to_grow_the_number_says_so() -> None:
         open_row = {"verdict": "undecided", "side": "", "reason_code": "", "reason": "", "n_decide": 213}
         return row | open_row if row["concept"] == name else row
 
-    grown = "about 220 images a concept, with the groups\u2019 images in proportion, would decide in four of five runs"
+    grown = (
+        "about 220 images per concept, with the groups\u2019 images in proportion, would decide in four of five runs"
+    )
     asked = view_with(image_part=undecided)
     (judged_here,) = PAGE.verdicts(asked)
     assert grown in judged_here.notes_of(asked.pictures[name])

@@ -84,11 +84,11 @@ def test_more_of_these_prompts_is_not_more_of_all():
 
 def test_how_many_images_are_wanting():
     assert words.needed(Row(verdict=Verdict.UNDECIDED, n_decide=213)) == (
-        "about 220 images a concept would decide in four of five runs"
+        "about 220 images per concept would decide in four of five runs"
     )
-    assert words.needed(Row(verdict=Verdict.TOO_FEW, n_decide=8)) == "a verdict takes at least 8 images a concept"
+    assert words.needed(Row(verdict=Verdict.TOO_FEW, n_decide=8)) == "a verdict needs at least 8 images per concept"
     assert words.needed(Row(verdict=Verdict.TOO_FEW, n_decide=172)) == (
-        "about 180 images a concept would decide in four of five runs"
+        "about 180 images per concept would decide in four of five runs"
     )
     assert words.needed(Row(verdict=Verdict.UNDECIDED)) == ""
 

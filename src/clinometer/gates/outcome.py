@@ -209,7 +209,7 @@ def way_on(judged: Gate) -> str:
     if len(known):
         row = known.sort_values("n_decide", kind="stable").iloc[-1]
         most = wording.about(int(row.n_decide)).replace("about", "up to about")
-        draw = f"Draw {most} images a concept{_beside(judged, row.metric)}"
+        draw = f"Draw {most} images per concept{_beside(judged, row.metric)}"
     return f"{draw} and gate again; --allow-undecided lets such a run pass, which then says less."
 
 

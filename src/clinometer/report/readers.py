@@ -89,14 +89,14 @@ def reader_lines(view: View) -> list[str]:
         withheld = list(dict.fromkeys(each.concept for each in judged if wording.is_unlike(each)))
         found = wording.counted(judged, view.label) or "no verdict"
         over = f" ({PARITY.format(k)})" if (k := len({each.group for each in shares})) > 2 else ""
-        stands = f"; its verdicts stand: {row.reason}" if row.flag == DECIDING_FLAG else ""
+        stands = f"; its verdicts count: {row.reason}" if row.flag == DECIDING_FLAG else ""
         changing = list(dict.fromkeys(each.concept for each in judged if wording.changes_with_reader(each)))
         disputed = f"; another reader differs on {wording.listed(changing)}" if changing else ""
         apart = f"; its errors do not carry over to {wording.listed(withheld)}" if withheld else ""
         lines.append(f"Reader {row.encoder} on {row.setting}{over}: {found}{stands}{disputed}{apart}")
     for row in (row for row in rows if row.component == "dependence" and not row.concept):
         dependence = (
-            f"it tells {wording.estimate(row, sign=False)} nats of the concept, {wording.probability(row.p)}"
+            f"answers carry {wording.estimate(row, sign=False)} nats about the concept, {wording.probability(row.p)}"
             if row.defined
             else row.reason
         )
@@ -280,7 +280,7 @@ def confusion_figure(view: View, reader: str, cells: Sequence[Row], name: str) -
             figure,
             name=name,
             title=f"What {reader} answers to pictures of known groups",
-            description="One row a group that a picture is known to show, one column an answer. "
+            description="One row per group that a picture is known to show, one column per answer. "
             + "; ".join(
                 f"{count} of {row.n_target} {view.label(row.group)} {READ_AS}{row.setting.partition(READ_AS)[2]}"
                 for row, count in zip(cells, counts, strict=True)

@@ -28,9 +28,9 @@ def how_sure(view: View, judged: Sequence[Verdicts], *, with_q: bool = True) -> 
     said = [
         (
             "The rule",
-            f"A side is named only where the 95 % interval over {over} leaves out 0 and q, the p-value corrected for "
+            f"A side is named only where the 95 % interval over {over} excludes 0 and q, the p-value corrected for "
             "everything that is judged together, is at most 0.05."
-            + (" The same has to hold from the middle of the groups' own pictures." if middles else ""),
+            + (" The same must be true when measured from the middle of the groups' own pictures." if middles else ""),
         )
     ]
     if named:
@@ -40,9 +40,9 @@ def how_sure(view: View, judged: Sequence[Verdicts], *, with_q: bool = True) -> 
             (
                 "Chance",
                 f"{wording.capitalised(verdicts_)} a side. The rule holds over many audits: where nothing leans, no "
-                "more than 5 in 100 sets of verdicts that are judged together are expected to name a side, and all "
-                "that they name is chance; on average over all sets, at most one in twenty of what one names is."
-                f"{f' The least sure of these has {least}.' if least else ''}",
+                "more than 5 in 100 sets of verdicts that are judged together are expected to name a side, and every "
+                "side that they name is chance; on average over all sets, at most one in twenty of the sides that a "
+                f"set names is chance.{f' The least sure of these has {least}.' if least else ''}",
             )
         )
     worded = sum(bool(wording.words_chosen(row)) for row in named)
@@ -68,12 +68,12 @@ def how_sure(view: View, judged: Sequence[Verdicts], *, with_q: bool = True) -> 
         said.append(("Not measured", f"{wording.capitalised(why)}."))
     encoders = view.encoders
     if len(encoders) == 1:
-        alone = f"The encoder {encoders[0]} alone read the images. Whether another would agree is not known."
+        alone = f"Only the encoder {encoders[0]} read the images. Whether another would agree is not known."
         said.append(("One encoder", alone))
     elif encoders:
         said.append(("Encoders", f"{wording.listed(encoders)} read the images."))
     if encoders and (HUMAN,) not in view.scores.distinct("metric"):
-        said.append(("People", "No person has said what the images show, so nothing here is held against people."))
+        said.append(("People", "No person has said what the images show, so nothing here was checked against people."))
     return said
 
 
@@ -413,7 +413,7 @@ def refusal_words(view: PairView[Any]) -> str:
     difference = f"{wording.signed(abs(row.value))} {wording.interval(*ends, 2)}"
     why = f"; {row.reason}" if row.reason else f", {wording.probability(row.p, 'p')} ({row.test})"
     if decided(row):
-        return f"Pictures of {names[0]}, against those of {names[1]}, {_MISSING} more often by {difference}{why}."
+        return f"Pictures of {names[0]} {_MISSING} more often than those of {names[1]}, by {difference}{why}."
     return f"The shares of pictures that {_MISSING} for {names[0]} and for {names[1]} differ by {difference}{why}."
 
 

@@ -104,7 +104,7 @@ def _source(
 
 
 def _counted(rows: Sequence[Row], label: wording.Label) -> str:
-    """Count the verdicts: ``11 concepts: 2 more of women than the standard · 9 undecided``."""
+    """Count the verdicts: ``11 concepts: 2 larger share of women than the standard · 9 undecided``."""
     measured = [row for row in rows if row.defined]
     if not measured:
         return "no share could be compared"

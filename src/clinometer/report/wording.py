@@ -238,7 +238,7 @@ def counted_share(share: Row | None, label_a: str, label_b: str) -> CountedShare
 def share_words(share: Row | None, label_a: str, label_b: str) -> str:
     """State how many images read as the group that most of them do: "19 of 20 images read as men"."""
     if share is not None and share.defined and share.n_target > 0 and share.flag == "not shown":
-        return "that its images show the concept is not shown, so their share is not read"
+        return "its images are not shown to be what was asked, so no share is read from them"
     counted = counted_share(share, label_a, label_b)
     if share is None or counted is None:
         return ""
@@ -278,18 +278,18 @@ _AFTER_A_SUBJECT: Final[dict[str, str]] = {
 _REASONS: Final[dict[str, str]] = {
     ReasonCode.INTERVAL: "the interval covers 0",
     ReasonCode.CORRECTION: "it does not stand out once q corrects for the number of tests",
-    ReasonCode.ZEROS_DISAGREE: "held against 0 and against the middle of the groups' own pictures, it gets two answers",
-    ReasonCode.WITNESSES_DISAGREE: "the share of its images says otherwise than the image part",
+    ReasonCode.ZEROS_DISAGREE: "measured from 0 and from the middle of the groups' own pictures, verdicts differ",
+    ReasonCode.WITNESSES_DISAGREE: "the share of its images contradicts the image part",
     ReasonCode.TOO_FEW_IMAGES: "too few images",
     ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES: "too few images of the groups to tell whether the encoder reads them",
-    ReasonCode.TOO_FEW_EXCHANGES: "there are too few to exchange for any p to fall to 0.05",
+    ReasonCode.TOO_FEW_EXCHANGES: "there are too few to exchange for any p to reach 0.05",
     ReasonCode.NO_ESTIMATE: "there is no score for it",
     ReasonCode.NO_TEST: "there is no interval or no p to judge it by",
     ReasonCode.READER: "the encoder does not read its own attribute images",
     ReasonCode.DOMAIN: "the encoder does not fit the suite or the model",
     ReasonCode.NOT_APART: "the reader does not tell the groups apart",
     ReasonCode.UNKNOWN_ERRORS: "how often the reader errs is not known",
-    ReasonCode.NOT_ALIKE: "the reader's errors in the known pictures do not carry over to these",
+    ReasonCode.NOT_ALIKE: "the reader's errors on known pictures do not carry over to these",
     ReasonCode.ONE_RATER: "one rater: how raters differ is not known, so it is not in the interval",
 }
 _CONTRADICTIONS: Final = (ReasonCode.ZEROS_DISAGREE, ReasonCode.WITNESSES_DISAGREE)
@@ -301,8 +301,8 @@ HEADINGS: Final[dict[VerdictGroup, str]] = {
     "unmeasured": "Not measured",
 }
 NOTES: Final[dict[VerdictGroup, str]] = {
-    "undecided": "The images cannot tell. Where more of them would, it says how many.",
-    "few": "Numbers, and no verdict: with so few images chance may look like certainty.",
+    "undecided": "The images cannot tell. Where more images would decide, the line says how many.",
+    "few": "There are numbers but no verdict: with so few images, chance cannot be distinguished from leaning.",
 }
 
 
@@ -377,14 +377,14 @@ def verdict_words(row: Row, label: Label = str) -> str:
 
 
 def standard_words(row: Row, label: Label = str) -> str:
-    """Word a verdict against the standard: ``more of women than the standard``."""
+    """Word a verdict against the standard: ``larger share of women than the standard``."""
     if leans(row):
         somewhat = "slightly " if slightly(row) else ""
         if row.side == OTHERS:
-            return f"{somewhat}less of {label(row.group)} than the standard{assumption(row)}"
-        return f"{somewhat}more of {label(row.side)} than the standard{assumption(row)}"
+            return f"{somewhat}smaller share of {label(row.group)} than the standard{assumption(row)}"
+        return f"{somewhat}larger share of {label(row.side)} than the standard{assumption(row)}"
     if row.verdict == Verdict.BALANCED:
-        return f"as the standard, within the margin{assumption(row)}"
+        return f"like the standard, within the margin{assumption(row)}"
     return verdict_words(row, label)
 
 
@@ -399,8 +399,8 @@ def assumption(row: Row) -> str:
     """State what a verdict assumes of pictures that are not there, or twice: ``, if the missing are like them``."""
     clauses = {
         MISSING_PICTURES: "the missing pictures are like the rest", REPEATS: "repeated pictures count once",
-        UNREAD: "the pictures that were not read are like the rest", BY_READER: "this reader is right, not another",
-        DRIFT: "the reader did not change as it read",
+        UNREAD: "the pictures that were not read are like the rest", BY_READER: "this reader is right and not another",
+        DRIFT: "the reader did not change while it read",
     }  # fmt: skip
     assumed = [words for kind, words in clauses.items() if kind in row.depends_on.split()]
     return f", if {' and '.join(assumed)}" if assumed and not not_measured(row) else ""
@@ -460,15 +460,15 @@ def aside(words: str) -> str:
     return f", {words}," if words else ""
 
 
-def needed(row: Row, images: str = "images a concept", *, beside: str = "") -> str:
+def needed(row: Row, images: str = "images per concept", *, beside: str = "") -> str:
     """State how many images would decide what is undecided, or are the fewest for a verdict; empty where none would.
 
     ``images`` : what ``n_decide`` counts; ``beside`` : what else grows, such as :data:`IN_PROPORTION`.
     """
     if row.reason_code == ReasonCode.TOO_FEW_EXCHANGES:
-        return f"with so few no p can fall below {row.least_exchange_p:.2g}"
+        return f"with so few, no p can fall below {row.least_exchange_p:.2g}"
     if row.verdict == Verdict.TOO_FEW and row.n_decide <= FEWEST_IMAGES:
-        return f"a verdict takes at least {row.n_decide:,} {images}" if row.n_decide else ""
+        return f"a verdict needs at least {row.n_decide:,} {images}" if row.n_decide else ""
     many = about(row.n_decide)
     return f"{many} {images}{aside(beside)} would decide in four of five runs" if many else ""
 

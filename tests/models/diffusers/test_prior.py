@@ -107,7 +107,7 @@ def test_a_run_holds_ii_of_the_models_prior(families, name, tmp_path):
     assert list(run.encoder_cards) == ["eye"]
     page = run.directory.read_bytes("report.html").decode()
     assert "From the text through the prior to the image" in page
-    assert "see the same direction for" in page
+    assert "agree on the direction for" in page
     digits = wording.digits_for([*rows.value, *rows.low, *rows.high])
     assert all(f">{wording.signed(value, digits)}" in page for value in rows.value)
     assert cm.score_run(tmp_path / "run").equals(run.scores)

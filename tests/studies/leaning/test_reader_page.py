@@ -74,7 +74,7 @@ def test_noise_is_told_to_be_no_reader(pages):
 def test_a_share_of_what_is_not_shown_is_not_worded():
     shown = wording.share_words(Row(value=1.0, n_target=2, flag="not shown"), "young people", "old people")
     assert "2 of 2" not in shown
-    assert shown.startswith("that its images show the concept is not shown")
+    assert shown.startswith("its images are not shown to be what was asked")
 
 
 def test_without_such_rows_there_is_no_section():

@@ -115,7 +115,7 @@ def test_an_undecided_test_or_prompt_says_what_would_decide_it(tests):
         return " | ".join(e.text for e in page.find("p") if e.inside("section"))
 
     needed = said((-0.1, 0.3), 213)
-    assert "Where more of them would, it says how many." in needed
+    assert "Where more images would decide, the line says how many." in needed
     more = ", with prompts in proportion," if tests else ""
     assert f" | about 220 neutral images{more} would decide in four of five runs | " in needed
     assert "would decide in four" not in said((-0.1, 0.3), 0)  # planted at parity, no number of images would

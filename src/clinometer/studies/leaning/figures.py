@@ -80,7 +80,7 @@ def forest_figure(view: LeaningView) -> Figure | None:
             figure,
             name="forest",
             title="What was found, concept by concept",
-            description=f"A row a concept, from those nearest to {view.label_a} to those nearest to {view.label_b}."
+            description=f"One row per concept, from those nearest to {view.label_a} to those nearest to {view.label_b}."
             f"{_of_middle(view.middle('image_part'), view.digits)} {'; '.join(tips.values())}.",
             tips=tips,
         )
@@ -223,7 +223,7 @@ def component_figure(view: LeaningView) -> Figure | None:
             figure,
             name="components",
             title="The four components of MCAS",
-            description=f"Four panels, one row a concept: {'; '.join(compared)}. Every number is in the full table.",
+            description=f"Four panels, one row per concept: {'; '.join(compared)}. Every number is in the full table.",
         )
 
 
@@ -265,7 +265,7 @@ def encoder_figure(view: LeaningView) -> Figure | None:
             figure,
             name="encoders",
             title="The image part as each encoder measures it",
-            description=f"One row a concept, one shape an encoder: {wording.listed(view.encoders)}.",
+            description=f"One row per concept, one shape per encoder: {wording.listed(view.encoders)}.",
         )
 
 

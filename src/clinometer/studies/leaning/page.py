@@ -45,7 +45,7 @@ from clinometer.studies.leaning.view import PART_SCALE, WITHOUT_SIDE, LeaningVie
 def _left_out(view: LeaningView) -> str:
     """State how many concepts the figure has no room for; nothing where it has all."""
     more = len(view.ranked()) - len(shown_concepts(view))
-    shown = "The concepts that lean most, or lie farthest out"
+    shown = "Shown are the concepts that lean most, or lie farthest from 0"
     return f"{shown}; {wording.count(more, 'more is', 'more are')} listed below. " if more else ""
 
 
@@ -90,8 +90,8 @@ def scale_words(view: LeaningView) -> str:
     )
     return (
         "The score, the image part, is 0 where pictures are, all in all, as near to one group\u2019s words and "
-        f"pictures as to the other\u2019s.{anchor} It cannot exceed 4 either way. How far it goes depends on the "
-        "encoder, so compare only scores by the same encoder."
+        f"pictures as to the other\u2019s.{anchor} It cannot exceed 4 in either direction. How far it goes "
+        "depends on the encoder, so compare only scores by the same encoder."
     )
 
 
@@ -156,7 +156,7 @@ def explain_apart(view: LeaningView, row: Row) -> str:
         return ""
     side = view.label(row.side)
     if ita.value * row.value < 0:
-        return f"read by the words alone; to the pictures drawn for {side} its pictures are nearer still"
+        return f"read by the words alone; its pictures are nearer to the pictures drawn for {side}, and by more"
     few = round(share.n_target * min(share.value, 1 - share.value))
     return f"{wording.count(few, 'image')} read as {side}, further from the middle than the others" if few else ""
 
@@ -176,7 +176,7 @@ def verdicts_along(view: LeaningView, axis: str) -> Verdicts:
         )  # fmt: skip
     signs = f"+ leans to {view.label_a}, {wording.MINUS} to {view.label_b}"
     return Verdicts(
-        "concept", "image part", f"II + ITA, what the pictures lean: {signs}; {PART_SCALE}", rows, view.label,
+        "concept", "image part", f"II + ITA, how the pictures lean: {signs}; {PART_SCALE}", rows, view.label,
         beside=beside, digits=view.digits, reach=(-4, 4), is_ranked=True,
         notes=lambda row: (
             images_in_words(view, row), *reservations(view, row), qualification(row), note(row, beside=beside)
@@ -186,8 +186,8 @@ def verdicts_along(view: LeaningView, axis: str) -> Verdicts:
 
 
 def _axis_sign(view: LeaningView, axis: str) -> str:
-    """Name an axis with its first level, which is positive: ``gender + men``."""
-    return f"{view.axis_label(axis)} + {next(iter(view.axes[axis].values()))}"
+    """Name an axis with its first level, which is positive: ``gender (+ men)``."""
+    return f"{view.axis_label(axis)} (+ {next(iter(view.axes[axis].values()))})"
 
 
 def _verdicts_together(view: LeaningView, component: str) -> Verdicts:
@@ -197,7 +197,8 @@ def _verdicts_together(view: LeaningView, component: str) -> Verdicts:
         for name in view.concepts
     ]
     return Verdicts(
-        "concept", view.interaction_name(component), "the share of images in a cell beyond what its levels alone give",
+        "concept", view.interaction_name(component),
+        "the share of images in a cell beyond what its levels alone would give",
         rows, view.label, digits=1, scale=100, suffix="\N{NARROW NO-BREAK SPACE}%",
         said=lambda row: view.interaction_words(component, row.concept), notes=lambda row: (view.label(row.group),),
         beside=IN_PROPORTION,
@@ -206,7 +207,7 @@ def _verdicts_together(view: LeaningView, component: str) -> Verdicts:
 
 def _pair_on_first_screen(view: LeaningView) -> dict[str, Any]:
     """Count the verdicts, anchor the scale, and draw a figure that names the concepts."""
-    caption = f"{_left_out(view)}Coloured by verdict; full lines are at one half and at 0. {_dashed(view)}"
+    caption = f"{_left_out(view)}Coloured by verdict; solid lines are at one half and at 0. {_dashed(view)}"
     return {
         "scale": scale_words(view),
         "marks": verdicts_along(view, "").marks((view.label_a, view.label_b)),

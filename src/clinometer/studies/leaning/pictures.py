@@ -29,7 +29,7 @@ def gallery(view: LeaningView) -> dict[str, Any]:
     """Gather tiles of every concept, tiles of every group, and what was refused."""
     samples = Samples(view.report.samples)
     if not samples:
-        return {"reason": "The run holds no images."}
+        return {"reason": "The run has no images."}
     prompts, limit = view.album.by_prompt, view.album.limit
     groups, counts = _groups(view, prompts, limit)
     beside = []
@@ -138,9 +138,9 @@ def _figure(lines: Any, name: str, title: str, symbol: str, zero: str) -> Figure
 
 
 FIRST: Final = {
-    "text": "the text that conditions the model already leans to that side, before a step is taken",
-    "prior": "the embedding that the prior draws already leans to that side, and the text is not shown to",
-    "steps": "the text is not shown to lean to that side; the first to show it are the estimates on the way",
+    "text": "the text that conditions the model already leans to that side, before the first step",
+    "prior": "the embedding that the prior draws already leans to that side, but the text is not shown to",
+    "steps": "the text is not shown to lean to that side; it shows first in the estimates on the way",
 }
 """What the flag of an onset says of its concept."""
 

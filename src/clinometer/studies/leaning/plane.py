@@ -267,7 +267,7 @@ def profile_figure(view: LeaningView) -> Figure | None:
             figure,
             name="profile",
             title="Group association profile",
-            description=f"One row a concept, one shape a group: {labels}. Right is nearer than average.",
+            description=f"One row per concept, one shape per group: {labels}. Right is nearer than average.",
         )
 
 

@@ -83,7 +83,7 @@ def agreement(view: LeaningView, stages: Sequence[Mapping[str, Row]], everyone: 
     """Count the concepts of which all see the same direction; empty where they share none."""
     shared = [name for name in view.concepts if all(name in rows and rows[name].defined for rows in stages)]
     same = sum(len({rows[name].value > 0 for rows in stages}) == 1 for name in shared)
-    return f"{everyone} see the same direction for {same} of {wording.count(len(shared), 'concept')}." if shared else ""
+    return f"{everyone} agree on the direction for {same} of {wording.count(len(shared), 'concept')}." if shared else ""
 
 
 def own_text(view: LeaningView) -> dict[str, Any] | None:
@@ -189,9 +189,9 @@ def other_audits(view: LeaningView) -> dict[str, Any] | None:
 
 WORDING_SOURCES: Final = {
     "concept": "concept",
-    "wording": "wording, alike in all concepts",
+    "wording": "wording, the same in all concepts",
     "concept_wording": "concept × wording",
-    "noise": "noise, alike in all wordings",
+    "noise": "noise, the same in all wordings",
     "image": "single image",
 }
 """What the variance of images of several wordings is split into."""
@@ -235,7 +235,7 @@ def said_of_wordings(both: Row, tests: Any, unit: str = "wording") -> str:
         f"How far a concept leans depends on {whose} {unit}" if both.flag
         else f"It is not shown that how far a concept leans depends on {whose} {unit}"
     )  # fmt: skip
-    shown = f"; by itself it is shown for {wording.listed(names)}" if names else ""
+    shown = f"; singly, it is shown for {wording.listed(names)}" if names else ""
     return f"{verdict} ({wording.probability(both.p, 'p')}){shown}."
 
 
@@ -288,7 +288,7 @@ def ablation_in_words(view: LeaningView) -> tuple[str, ...]:
             "that does not mean that none does.",
         )
     effects = [
-        f"“{row.setting}” those of {row.concept} to {view.label(row.side)} "
+        f"“{row.setting}” moves those of {row.concept} to {view.label(row.side)} "
         f"({wording.signed(row.value, digits_of(rows))}{wording.assumption(row)})"
         for row in shown[:MOST_WORDS]
     ]
@@ -308,7 +308,7 @@ def _verdicts_by_wording(view: LeaningView, concept: str, unit: str) -> str:
     for wording_name, row in rows.items():
         names.setdefault(wording.verdict_words(row, view.label) or wording.MISSING, []).append(wording_name)
     if len(names) == 1:
-        return f"{concept} {next(iter(names))} in every {unit}, and not as far in all"
+        return f"{concept} {next(iter(names))} in every {unit}, but not equally far in all"
     listed = "; ".join(f"{words} in {wording.listed(names_of_wordings)}" for words, names_of_wordings in names.items())
     if any(map(wording.not_measured, rows.values())):  # what differs then is no verdict from another
         return f"How far {concept} leans depends on the {unit}: {listed}"
@@ -321,9 +321,9 @@ def language_caution(view: LeaningView) -> str:
     if not others:
         return ""
     return (
-        f"Prompts are in {wording.listed(others)}. The text part, MCAS, and whether pictures match their prompt rest "
-        "on how well the encoder reads that, which is not checked here; many read English alone. The image part holds "
-        "no prompt, so verdicts on pictures do not."
+        f"Prompts are in {wording.listed(others)}. The text part, MCAS, and whether pictures match their prompt "
+        "depend on how well the encoder reads that, which is not checked here; many read only English. The image part "
+        "uses no prompt, so verdicts on pictures do not depend on it."
     )
 
 
@@ -408,7 +408,7 @@ def planted(view: LeaningView) -> dict[str, Any] | None:
         "part": planted_figure(view, score="image_part"),
         "probabilities": probabilities,
         "by_judge": {name: _share_of_a(view, row["judge"] / row["n"]) for name, row in counted.items()},
-        "within": f"For {inside} of {concepts} the 95 % interval holds the planted probability." if estimates else "",
+        "within": f"For {inside} of {concepts} the 95 % interval covers the planted probability." if estimates else "",
         "verdicts": hold_verdicts_against(view, probabilities),
         "counted": max((int(row["n"]) for row in counted.values()), default=0),
         "of": len(counted),
@@ -458,9 +458,9 @@ def hold_verdicts_against(view: LeaningView, probabilities: Mapping[str, float])
         hits = f"{len(sides['found'])} of {wording.count(leaning, 'leaning')} found on the right side"
         sentences.append(f"{hits}, {len(sides['wrong'])} on the wrong one{named(sides['wrong'])}.")
         if sides["missed"]:
-            sentences.append(f"Not found in so few images: {wording.listed(sides['missed'])}.")
+            sentences.append(f"Not found with so few images: {wording.listed(sides['missed'])}.")
     if level:
-        false_alarms = f"{len(sides['false'])} of {wording.count(level, 'concept')} at parity called leaning"
+        false_alarms = f"{len(sides['false'])} of {wording.count(level, 'concept')} at parity found to lean"
         sentences.append(f"{false_alarms}{named(sides['false'])}.")
     misread = [
         name for name in sides["wrong"] + sides["false"] if name in counted and _distance(counted[name]) >= APART

@@ -361,7 +361,7 @@ def _axis_tables(views: Mapping[str, LeaningView]) -> list[dict[str, Any]]:
             for name in first.concepts
             for level in ([level_a] if has_sides else levels)
         ]
-        positive = f"positive to {levels[level_a]}" if has_sides else "against the mean of all levels"
+        positive = f"positive to {levels[level_a]}" if has_sides else "compared with the mean of all levels"
         tables.append({"label": wording.capitalised(first.axis_label(axis)), "positive": positive, "rows": rows})
     return tables
 
@@ -420,7 +420,7 @@ class LeaningsCompared(RunsCompared[LeaningSuite]):
         cells = [
             Quantity(
                 f"cell:{name}", f"nearness to {suite.label_of(name)}", "concept", "difference", TO_DECIDE, "concept",
-                "nearer to {a} than in {first}, against the mean of all groups", a=suite.label_of(name),
+                "nearer to {a} than in {first}, compared with the mean of all groups", a=suite.label_of(name),
                 family="concepts and groups", brief=False,
             )
             for name, group in suite.groups.items()
@@ -448,7 +448,7 @@ class LeaningsCompared(RunsCompared[LeaningSuite]):
             counts = Counter(difference_words(row, labels, suite.label_of) for row in rows)
             tally = ", ".join(f"{verdict}: {n}" for verdict, n in counts.most_common())
             parts.append(f"by {suite.axis_label(axis)}, {tally}")
-        return f"{labels[1]} beside {labels[0]}, concepts counted {'; '.join(parts)}."
+        return f"{labels[1]} compared with {labels[0]}, concepts counted {'; '.join(parts)}."
 
     def caution(self, comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]:
         """Warn where one run's pictures are shown to show less of what was asked; return the numbers too."""
@@ -469,8 +469,8 @@ class LeaningsCompared(RunsCompared[LeaningSuite]):
         worse = int(over_all.value < 0)
         n, other = (round(unshown[run].value * unshown[run].n_target) for run in (worse, 1 - worse))
         lost = (
-            f" Of {wording.count(unshown[worse].n_target, 'concept')}, {n} {'is' if n == 1 else 'are'} not shown to be "
-            f"drawn better than chance would, and {other} in {labels[1 - worse]}."
+            f" Of {wording.count(unshown[worse].n_target, 'concept')}, {n} {'is' if n == 1 else 'are'} not shown "
+            f"better than chance would show them, and {other} in {labels[1 - worse]}."
             if n > other
             else ""
         )

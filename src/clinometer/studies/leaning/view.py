@@ -102,7 +102,7 @@ class LeaningView(PairView[LeaningSuite]):
     def curve(self) -> Curve:
         """The curve through every concept with both numbers, unstable ones included; or why there is none."""
         if self.report.curves is None:
-            return Curve(reason="curves are of the average")
+            return Curve(reason="curves are drawn for the average over encoders only")
         alpha = self.scores.select("internal_bias", "bias_amplification")
         if alpha and all(row.unstable for row in alpha):
             return Curve(reason="no curve: \N{GREEK SMALL LETTER ALPHA} is unstable for every concept")
@@ -276,7 +276,7 @@ class LeaningView(PairView[LeaningSuite]):
         ]
         if cancelled := counts[Source.CANCEL]:
             concepts = wording.count(cancelled, "concept that does", "concepts that do")
-            said.append(f"For {concepts} not lean {Source.CANCEL}.")
+            said.append(f"For {concepts} not lean, {Source.CANCEL}.")
         return " ".join(said) if known else ""
 
     # --- along axes --------------------------------------------------------------------------------------------------
@@ -393,7 +393,7 @@ class LeaningView(PairView[LeaningSuite]):
                 levels = row.group.split("×") if group is None else [(group.cell or {})[axis] for axis in self.axes]
                 alone = wording.listed([self.label(level) for level in levels])
                 often = f"{'more' if lean == 'a' else 'less'} often"
-                phrases.append(f"{self.label(row.group)} {often} than {alone} alone give")
+                phrases.append(f"{self.label(row.group)} {often} than {alone} alone would give")
         return wording.listed(phrases) or f"{self.interaction_name(component)} {_INTERACTION_WORDS[_interaction(rows)]}"
 
     def interaction_name(self, component: str) -> str:
