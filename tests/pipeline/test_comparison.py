@@ -119,7 +119,7 @@ def test_the_page_and_the_table(runs, tmp_path):
     assert len(table) == sum(len(each.scores) for each in compared)
     page = (tmp_path / "out/comparison.html").read_text()
     HTMLParser().feed(page)
-    for words in ("redder beside painter", "34 pairs of images", "4 images without a partner", "concept 0.80"):
+    for words in ("redder compared with painter", "34 pairs of images", "4 images without a partner", "concept 0.80"):
         assert words in page
     assert "http://" not in page.replace("http://www.w3.org/", "")  # the name of SVG, not a place
     assert "https://" not in page
@@ -139,8 +139,8 @@ def test_the_command(runs, tmp_path):
     result = CliRunner().invoke(app, ["compare", runs["plain"].url, runs["redder"].url], env={"COLUMNS": "160"})
     assert result.exit_code == 0, result.output
     assert "Image part of redder minus image part of painter" in result.output
-    assert "redder beside painter" in result.output
-    assert "34 pairs of images, each drawn from one prompt and one noise." in " ".join(result.output.split())
+    assert "redder compared with painter" in result.output
+    assert "34 pairs of images, each drawn from the same prompt and noise." in " ".join(result.output.split())
 
 
 def test_the_command_names_the_page_and_refuses_a_place_before_it_compares(runs, tmp_path, monkeypatch):
@@ -195,8 +195,8 @@ def test_the_same_images_are_said_to_be_the_same(runs, tmp_path):
     (found,) = cm.compare(runs["plain"], again, out=tmp_path / "out")
     assert found.identical == found.pairs == 34
     page = (tmp_path / "out/comparison.html").read_text()
-    assert "again beside plain: nothing differs, for both hold the same images." in page
-    assert "one and the same: model, settings and seed are the same. So every difference is 0." in page
+    assert "again compared with plain: nothing differs, because both have the same images." in page
+    assert "identical: model, settings and seed are the same. So every difference is 0." in page
     (other,) = cm.compare(runs["plain"], runs["redder"])
     assert other.identical == 6 * 3  # only targets are redder
     assert "same images" not in comparison_verdict(other)
@@ -204,7 +204,7 @@ def test_the_same_images_are_said_to_be_the_same(runs, tmp_path):
 
 def test_the_same_images_under_another_name_are_not_said_to_have_the_same_model(runs, tmp_path):
     (found,) = cm.compare(runs["plain"], audit(tmp_path / "again", Painter(name="again")))
-    assert pairing_in_words(found).endswith("Both images of every pair are one and the same. So every difference is 0.")
+    assert pairing_in_words(found).endswith("Both images of every pair are identical. So every difference is 0.")
 
 
 def test_one_pair_and_one_image_are_one(runs):
@@ -222,7 +222,7 @@ def test_which_leans_more_is_not_undecided_where_nothing_can_be_judged(tmp_path)
     assert (row.verdict, row.reason) == ("not measured", "no interval: a prompt has one image")
     assert np.isfinite(row.value)
     said = comparison_verdict(found)
-    assert "another beside one: which leans more cannot be judged: no interval: a prompt has one image." in said
+    assert "another compared with one: which leans more cannot be judged: no interval: a prompt has one image." in said
     assert "do not tell the two apart" not in said
 
 
@@ -324,7 +324,7 @@ def test_who_refuses_more_is_said_on_the_page_and_on_the_console(runs, tmp_path)
 
 def test_runs_that_refuse_the_same_are_said_to_hold_the_same_images(runs, tmp_path):
     (found,) = cm.compare(runs["refusing"], shutil.copytree(runs["refusing"].url, tmp_path / "again"))
-    assert "nothing differs, for both hold the same images" in comparison_verdict(found)
+    assert "nothing differs, because both have the same images" in comparison_verdict(found)
     assert refusals(found)["value"] == 0
     (found,) = cm.compare(runs["refusing"], runs["redder"])
     assert "nothing differs" not in comparison_verdict(found)  # every pair is the same, but not what was refused
@@ -495,7 +495,7 @@ def test_t2iat_runs_have_a_command_a_page_and_a_table(associations, tmp_path):
     result = CliRunner().invoke(app, ["compare", *arguments, "--out", str(tmp_path)], env={"COLUMNS": "160"})
     assert result.exit_code == 0, result.output
     for words in ("S of extreme minus S of painter", "red-green", "Asc of extreme minus Asc of painter",
-                  "extreme beside painter: extreme leans more."):  # fmt: skip
+                  "extreme compared with painter: extreme leans more."):  # fmt: skip
         assert words in result.output
     table = pd.read_csv(tmp_path / "comparison.csv")
     assert {"differential_association", "effect_size", "association", "magnitude"} == set(table.component)

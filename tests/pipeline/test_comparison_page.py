@@ -322,7 +322,7 @@ def test_a_copy_of_a_run_differs_by_nothing_and_goes_by_its_directory(associatio
     assert run_names([found.first, found.second]) == [os.path.basename(one.url), "copy"]
     assert (found.scores.value == 0).all()
     assert not found.scores.verdict.isin(["more", "alike"]).any()
-    assert "nothing differs, for both hold the same images" in comparison_html([found])
+    assert "nothing differs, because both have the same images" in comparison_html([found])
 
 
 @pytest.mark.parametrize(
@@ -362,7 +362,7 @@ def test_a_difference_that_is_undefined_says_why(associations):
     rows = found.scores.copy()
     rows.loc[rows.component == "magnitude", ["value", "reason"]] = [float("nan"), "no test is measured in both runs"]
     html = comparison_html([dataclasses.replace(found, scores=rows)])
-    assert "another beside one: no test is measured in both runs." in html
+    assert "another compared with one: no test is measured in both runs." in html
 
 
 # --- pictures, and whether they show what was asked -----------------------------------------------------------------
@@ -523,7 +523,7 @@ def test_pictures_that_repeat_are_named_beside_a_difference(tmp_path):
     said = pairing_in_words(found)
     assert " cached: " in said
     assert "duplicate pictures, counted once" in said
-    assert said.endswith("A pair counts where both its pictures are new in their runs.")
+    assert said.endswith("A pair counts only if neither picture repeats another of its run.")
     assert said in unescape((tmp_path / "out/comparison.html").read_text())
     rows = found.scores[(found.scores.component == "image_part") & (found.scores.encoder == "mean")]
     assert "repeats as drawn" in comparison_tables(found)[0].columns
@@ -575,11 +575,11 @@ def test_a_verdict_that_missing_pictures_might_change_says_so_on_the_page(tmp_pa
     over_all = found.scores[found.scores.component == "magnitude"].iloc[0]
     assert (over_all.depends_on, over_all.n_missing) == ("missing", (runs[1].samples.status != "ok").sum())
     for words in (
-        "shut beside open: open leans more, if the missing pictures are like the rest.",
+        "shut compared with open: open leans more, if the missing pictures are like the rest.",
         f"with its {over_all.n_missing} missing",
         "pictures filled in either way the interval is",
         "a verdict that the missing pictures may change says so.",
-        "Missing filled in: the same 95",
+        "Missing filled in: the 95",
     ):
         assert words in page.replace("\N{NO-BREAK SPACE}", " "), words
     assert "missing filled in" in comparison_tables(found)[0].columns

@@ -76,4 +76,4 @@ def test_an_earlier_run_compares_with_its_copy_as_alike(study, tmp_path):
     assert comparison.paired
     both = comparison.scores[~comparison.scores.component.str.startswith("own_")]  # of each run by itself
     assert (both.value.dropna() == 0).all()
-    assert "both hold the same images" in (tmp_path / "compared/comparison.html").read_text()
+    assert "both have the same images" in (tmp_path / "compared/comparison.html").read_text()

@@ -129,7 +129,7 @@ def test_a_side_is_named_of_what_leans_and_of_nothing_else():
         assert all(line.startswith(judged.verdict(row).capitalize()) for line in naming), row.concept
     undecided = report.scores.assign(verdict="undecided", side="")
     text = Page(html_of(replace(report, scores=undecided))).find("body")[0].text
-    assert "nothing here says that the model leans, and nothing that it does not" in text
+    assert "nothing here says that the model leans, nor that it does not" in text
     assert "the images cannot tell" in text
     assert "leans to men:" not in text.lower()
 

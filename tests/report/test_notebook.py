@@ -65,7 +65,7 @@ def test_a_comparison_says_which_leans_more(runs):
     page, html = shown(compared)
     assert len(page.find("tbody")) == 1
     assert [row.text for row in page.find("caption")] == ["Image part of run1 minus image part of run0"]
-    assert "run1 beside run0: " in repr(compared)
+    assert "run1 compared with run0: " in repr(compared)
     assert repr(compared) in html.replace("&#39;", "'")
     assert compared.table.columns[:2].tolist() == ["first", "second"]
     assert len(compared.table) == len(compared[0].scores)

@@ -106,13 +106,15 @@ def test_a_split_of_one_seed_is_that_of_its_two_runs(whole, tmp_path):
     ("sides", "verdict", "said", "counted"),
     [
         (("woman", "woman", "woman"), "more", "leans to woman; guidance adds to it", "adds to the leaning of 4."),
-        (("woman", "man", ""), "more", "leans to woman; guidance takes from it", "takes from that of 4."),
-        (("woman", "man", "man"), "more", "leans to woman; guidance turns it to man", "turns that of 4 to the other"),
+        (("woman", "man", ""), "more", "leans to woman; guidance reduces it", "reduces the leaning of 4."),
+        (("woman", "man", "man"), "more", "leans to woman; guidance turns it to man", "turns the leaning of 4 to"),
         (("", "man", "man"), "more", "undecided; guidance moves it towards man", "moves 4 not shown to lean"),
-        (("woman", "", "woman"), "alike", "leans to woman; guidance leaves it alike", "leaves 4 alike"),
-        (("woman", "", "woman"), "undecided", "leans to woman; what guidance adds is not told", "not told for any"),
+        (("woman", "", "woman"), "alike", "leans to woman; guidance leaves it unchanged within the margin",
+         "leaves 4 unchanged within the margin"),
+        (("woman", "", "woman"), "undecided", "leans to woman; what guidance adds cannot be told",
+         "cannot be told for any"),
     ],
-)
+)  # fmt: skip
 def test_each_pair_of_verdicts_has_its_words(whole, sides, verdict, said, counted):
     split = whole.outcome.splits[0]
     scores = split.scores.assign(depends_on="", reason="")
@@ -173,7 +175,7 @@ def test_without_guidance_1_the_page_says_how_to_get_it_and_only_that_is_drawn(t
 
 def test_without_guidance_above_1_there_is_nothing_to_add(tmp_path):
     (lacks,) = swept(tmp_path / "sweep", [0, 1], seeds=[0]).split_lacks.values()
-    assert "what it leans is what the network learned" in lacks
+    assert "how it leans is what the network learned" in lacks
 
 
 def test_a_cell_that_failed_is_named(tmp_path):

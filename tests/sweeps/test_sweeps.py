@@ -243,7 +243,7 @@ def test_a_sweep_that_is_killed_with_its_workers_goes_on(whole, tmp_path):
 def test_the_page_and_the_terminal_say_what_was_found(whole, capsys):
     page = (folder_of(whole).parent / "sweep.html").read_text()
     told = (
-        "One setting held against the baseline: the images cannot tell.",
+        "One setting compared with the baseline: the images cannot tell.",
         "<bdi>Colours</bdi>; the baseline is <bdi>plain",
         "<bdi>plain and redder</bdi>",
     )

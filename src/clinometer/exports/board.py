@@ -128,7 +128,7 @@ def in_practice(judged: Sequence[Verdicts]) -> list[str]:
             more = len(rows) - len(names)
             listed = wording.listed([*names, *([f"{more} more"] if more else [])])
             lines.append(f"{opening}{wording.capitalised(words)}: {listed}.")
-    none = "No verdict names a side: nothing here says that the model leans, and nothing that it does not."
+    none = "No verdict names a side: nothing here says that the model leans, nor that it does not."
     return lines[:5] or [none]
 
 
@@ -142,7 +142,7 @@ def next_steps(view: View, judged: Sequence[Verdicts]) -> list[str]:
     if named:
         steps.append(
             "Decide for each leaning whether the use can bear it. Where it cannot, change the prompts, the choice of "
-            "pictures or the model, then measure again: clinometer compare tells whether it helped."
+            "pictures or the model, then measure again: clinometer compare shows whether it helped."
         )
     if undecided:
         reach = wording.about(*(row.n_decide for row in undecided))
@@ -150,7 +150,7 @@ def next_steps(view: View, judged: Sequence[Verdicts]) -> list[str]:
         each = f"{reach} {judged[0].drawn} each{beside}, by today\u2019s estimates"
         more = each if reach else "clinometer plan says how many"
         steps.append(
-            f"Draw more where the images cannot tell ({len(undecided):,}): {more}. Until then conclude nothing."
+            f"Draw more where the images cannot tell ({len(undecided):,}): {more}. Until then, draw no conclusion."
         )
     if unmeasured:
         of = wording.count(unmeasured, judged[0].unit)

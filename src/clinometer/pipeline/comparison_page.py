@@ -58,7 +58,7 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
         .get_template("comparison_page.html")
         .render(
             template=study.comparison(runs[0].suite).template,
-            title=f"{wording.listed(labels[1:])} beside {labels[0]}",
+            title=f"{wording.listed(labels[1:])} compared with {labels[0]}",
             suite=runs[0].suite.title,
             unchecked=[(name, run.unchecked) for name, run in zip(labels, runs, strict=True) if run.unchecked],
             comparisons=[_section(*pair) for pair in zip(comparisons, pair_names(comparisons), strict=True)],
@@ -91,7 +91,9 @@ class Comparisons(list[Comparison]):
         for each, names in zip(self, pair_names(self), strict=True):
             tables = [(table.title, table.columns, table.rows) for table in comparison_tables(each, names, short=True)]
             said = (*comparison_caution(each, names), comparison_refusals(each, names), pairing_in_words(each))
-            html.append(notebook_html(f"{names[1]} beside {names[0]}", [comparison_verdict(each, names)], said, tables))
+            html.append(
+                notebook_html(f"{names[1]} compared with {names[0]}", [comparison_verdict(each, names)], said, tables)
+            )
         return "\n".join(html)
 
 
@@ -151,13 +153,13 @@ def _verdict(comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]
     """Word the verdict, and the numbers that it rests on."""
     first, second = labels
     if _same_images(comparison):
-        return f"{second} beside {first}: nothing differs, for both hold the same images.", ""
+        return f"{second} compared with {first}: nothing differs, because both have the same images.", ""
     presentation = study_of(comparison.first.suite).comparison(comparison.first.suite)
     if not presentation.sums_up:
         return presentation.verdict(comparison, labels), ""
     (row,) = Scores.from_frame(comparison.scores).select("comparison", "magnitude")
     if not row.defined:
-        return f"{second} beside {first}: {row.reason}.", ""
+        return f"{second} compared with {first}: {row.reason}.", ""
     quantity = _quantities(comparison)[0]
     ends = row.ends("stimuli" if presentation.magnitude_over_prompts else "images")
     digits = wording.digits_for([row.value, *ends])
@@ -177,7 +179,7 @@ def _verdict(comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]
     p = wording.probability(row.p, "p")
     without = f" ({row.reason})" if row.reason and not not_measured(row) else ""
     return (
-        f"{second} beside {first}: {verdict}.",
+        f"{second} compared with {first}: {verdict}.",
         f"Mean |{quantity.symbol}|{over} differs by {numbers}{f', {p}' if p else ''}{without}{bounds}.",
     )
 
@@ -249,12 +251,16 @@ def _note(quantity: Quantity, rows: Sequence[Row], suite: Suite, first: str) -> 
     note = f"Positive: {quantity.positive.format(a=label_a, first=first)}. "
     note += f"{wording.capitalised(test)}; 95 % over {quantity.over}; q over the {family}."
     if any(row.n_decide for row in rows):
-        note += f" To decide: about so many {quantity.to_decide}, in four of five runs."
+        note += f" To decide: about how many {quantity.to_decide}, would decide in four of five runs."
     if any(row.has_bounds and row.n_repeated for row in rows):
-        note += " Repeats as drawn: the same 95 % with each picture as often as it was drawn, if it reaches further."
+        note += (
+            " Repeats as drawn: the 95 % interval if each picture counts as often as it was drawn, where that is wider."
+        )
     if any(row.has_bounds and row.n_missing + row.n_missing_attributes for row in rows):
-        note += " Missing filled in: the same 95 % with what is missing of one run taken to be all of one side, and of "
-        note += "the other run all of the other, whichever moves it further."
+        note += (
+            " Missing filled in: the 95 % interval if all that is missing in one run shows one side, and all that is "
+        )
+        note += "missing in the other run shows the other, whichever way moves it further."
     common_reason = _common_reason(rows)
     return f"{note} {wording.capitalised(common_reason)}." if common_reason else note
 
@@ -278,16 +284,16 @@ def pairing_in_words(comparison: Comparison) -> str:
     if not comparison.paired:
         return f"Not paired: {comparison.unpaired}.{fewer}{repeats}"
     sentence = wording.count(comparison.pairs, "pair of images", "pairs of images")
-    sentence += ", each drawn from one prompt and one noise"
+    sentence += ", each drawn from the same prompt and noise"
     if comparison.dropped:
         alone = wording.count(comparison.dropped, "image without a partner is", "images without a partner are")
         sentence += f"; {alone} left out"
-    once = " A pair counts where both its pictures are new in their runs." if repeats else ""
+    once = " A pair counts only if neither picture repeats another of its run." if repeats else ""
     same = ""
     if _same_images(comparison):
         cards = [run.model_card["fingerprint"] for run in (comparison.first, comparison.second)]
         why = ": model, settings and seed are the same" if cards[0] == cards[1] else ""
-        same = f" Both images of every pair are one and the same{why}. So every difference is 0."
+        same = f" Both images of every pair are identical{why}. So every difference is 0."
     return f"{sentence}.{fewer}{same}{repeats}{once}"
 
 

@@ -126,7 +126,7 @@ class Page(ABC, Generic[AnyView]):
             return {"said": how_sure(view, self.verdicts(view))}
 
         ordered = (
-            Section("certainty", "What a verdict takes", certainty, "certainty", "sure"),
+            Section("certainty", "What a verdict requires", certainty, "certainty", "sure"),
             Section("table", "All numbers", table, "table", "numbers"),
             *self.own_sections(),
             Section("standard", "Compared with a declared standard", standard, "standard", "found"),

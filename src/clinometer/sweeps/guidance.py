@@ -131,14 +131,14 @@ def split_lacks(outcome: SweepOutcome, suite: Value) -> str:
         return ""
     if max(scales) <= 1:
         return (
-            "Every setting is drawn without the unconditional branch, so what it leans is what the network learned. To "
+            "Every setting is drawn without the unconditional branch, so how it leans is what the network learned. To "
             "see what guidance adds, give guidances above 1 as well, such as --guidance 1,3,7.5, and the same --out."
         )
     given = ",".join(f"{scale:g}" for scale in sorted({1.0, *scales}))
     return (
-        "No setting is drawn at guidance 1, so nothing tells what the network learned from what guidance adds. Give "
-        f"--guidance {given} (in a sweep’s file guidance: [{given.replace(',', ', ')}]) and the same --out: only the "
-        "cells at guidance 1 are drawn."
+        "No setting is drawn at guidance 1, so what the network learned cannot be separated from what guidance adds. "
+        f"Give --guidance {given} (in a sweep’s file guidance: [{given.replace(',', ', ')}]) and the same --out: only "
+        "the cells at guidance 1 are drawn."
     )
 
 
@@ -168,21 +168,21 @@ def _said(rows: Scores, guided: str) -> str:
     effects = Counter(_effect(*(own[concept] for own in by_number)) for concept in by_number[1])
     words = {
         "adds": "adds to the leaning of {}",
-        "takes": "takes from that of {}",
-        "turns": "turns that of {} to the other side",
+        "takes": "reduces the leaning of {}",
+        "turns": "turns the leaning of {} to the other side",
         "moves": "moves {} not shown to lean at guidance 1",
-        "alike": "leaves {} alike",
+        "alike": "leaves {} unchanged within the margin",
     }
     concepts = wording.count(len(by_number[1]), "concept")
     parts = [said.format(effects[effect]) for effect, said in words.items() if effects[effect]]
     if not parts:
-        return f"What {guided} adds is not told for any of {concepts}."
-    untold = f"; for {effects['']} it is not told" if effects[""] else ""
+        return f"What {guided} adds cannot be told for any of {concepts}."
+    untold = f"; for {effects['']} it cannot be told" if effects[""] else ""
     return f"Of {concepts}, {guided} {wording.listed(parts)}{untold}."
 
 
 def _effect(learned: Row, added: Row, leaning: Row) -> str:
-    """Name what guidance does to a concept: adds, takes, turns or moves, or leaves it alike; empty for not told."""
+    """Name what guidance does to a concept: adds, takes, turns or moves, or leaves it alike; empty if undecided."""
     if added.verdict == Verdict.ALIKE:
         return "alike"
     if added.verdict != Verdict.MORE:
@@ -212,12 +212,12 @@ def _concepts(rows: Scores, suite: Suite, scales: Sequence[str]) -> dict[str, An
     one, guided = scales
     a = study_of(suite).comparison(suite).label_a(suite)
     return {
-        "title": f"{guided} beside {one}, concept by concept",
+        "title": f"{guided} compared with {one}, concept by concept",
         "columns": ("Concept", "Verdict", f"at {one}", "q", f"{guided} adds", "q", f"at {guided}"),
         "rows": cells,
-        "note": f"Positive leans to {a}. Both numbers are of the same pairs of images, by the attribute images at "
-        f"{one}, and sum to the last. In brackets the 95 % interval over images; q of what the network learned is over "
-        "the concepts, of what guidance adds over all guidances and concepts.",
+        "note": f"Positive numbers lean to {a}. Both numbers are from the same pairs of images, by the attribute "
+        f"images at {one}, and add up to the last. In brackets is the 95 % interval over images; q of what the network "
+        "learned is over the concepts, q of what guidance adds is over all guidances and concepts.",
     }
 
 
@@ -225,11 +225,11 @@ def _verdict(learned: Row, added: Row, leaning: Row, suite: Suite) -> str:
     """Word both verdicts of a concept."""
     more = {
         "adds": "guidance adds to it",
-        "takes": "guidance takes from it",
+        "takes": "guidance reduces it",
         "turns": f"guidance turns it to {suite.label_of(leaning.side)}" if leaning.side else "",
         "moves": f"guidance moves it towards {suite.label_of(added.side)}" if added.side else "",
-        "alike": "guidance leaves it alike",
-        "": added.reason or "what guidance adds is not told",
+        "alike": "guidance leaves it unchanged within the margin",
+        "": added.reason or "what guidance adds cannot be told",
     }[_effect(learned, added, leaning)]
     return f"{wording.verdict_words(learned, suite.label_of)}; {more}{wording.assumption(added)}"
 
@@ -248,6 +248,7 @@ def _costs(rows: Scores, scales: Sequence[str]) -> dict[str, Any]:
         "title": f"What {guided} costs",
         "columns": ("Over all concepts", "Verdict", f"at {one}", f"at {guided}", "change", "limit"),
         "rows": cells,
-        "note": "Kept: two one-sided tests keep the change within the limit. Disturbed: less, and the interval lies "
-        "beyond it; risen: more. A leaning may change because pictures show less of what was asked.",
+        "note": "Kept: two one-sided tests show that the change is within the limit. Disturbed: the number fell, and "
+        "the interval lies beyond the limit; risen: it grew beyond it. A leaning may change because pictures show less "
+        "of what was asked.",
     }

@@ -274,14 +274,14 @@ def _finding(outcome: SweepOutcome, compared: Sequence[Setting]) -> str:
     more = sum(decided(row) and row.side == "second" for row in rows)
     less = sum(decided(row) and row.side == "first" for row in rows)
     if not rows:
-        return "No setting could be held against the baseline."
+        return "No setting could be compared with the baseline."
     if outcome.record.rounds is not None:
         n_decided = sum(any(map(decided, concepts_of(setting))) for setting in compared)
         return (
-            f"Of {wording.count(len(rows), 'setting')}, {n_decided} lean otherwise than the baseline in some concept. "
-            "Images were drawn until each difference was told, or there were as many as asked for."
+            f"Of {wording.count(len(rows), 'setting')}, {n_decided} differ from the baseline in some concept. "
+            "Images were drawn until each difference was decided, or there were as many as requested."
         )
-    held = f"{wording.capitalised(wording.count(len(rows), 'setting', words=True))} held against the baseline:"
+    held = f"{wording.capitalised(wording.count(len(rows), 'setting', words=True))} compared with the baseline:"
     if len(rows) == 1:
         return f"{held} {'it leans more' if more else 'it leans less' if less else 'the images cannot tell'}."
     parts = [wording.count(more, "leans more", "lean more", words=True)] if more else []
@@ -315,7 +315,7 @@ def _verdict(outcome: SweepOutcome, setting: Setting, over_all: Row | None) -> s
     if comparison is not None and 0 < comparison.identical == comparison.pairs and not comparison.dropped:
         return "the same images"
     if over_all is None:
-        return setting.undone or "no difference is told in one number"
+        return setting.undone or "there is no single number for the difference"
     if outcome.record.rounds is not None:
         rows = concepts_of(setting)
         return f"differs in {sum(map(decided, rows))} of {wording.count(len(rows), 'concept')}"

@@ -183,7 +183,7 @@ def test_a_run_without_numbers_says_so():
     suite = suite_of(TWO)
     html = render_html(input_of(suite, []))
     assert "Nothing could be measured" in html
-    assert study_of(suite).page(suite).summary(suite, scores_table([])).unmeasured == "the scores hold no axis verdict"
+    assert study_of(suite).page(suite).summary(suite, scores_table([])).unmeasured == "the scores have no axis verdict"
 
 
 def test_an_unmeasured_concept_has_its_reason():

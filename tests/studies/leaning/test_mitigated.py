@@ -146,7 +146,7 @@ def test_a_declared_target_that_is_not_parity_is_not_judged_by_it(compared, tmp_
     assert "leans less" in found
     assert not {"better", "overshot", "harmed"} & found
     page = comparison_html([comparison])
-    assert "of concepts whose declared target is not parity" in page
+    assert "for concepts whose declared target is not parity" in page
     assert "Harmed" not in page
 
 

@@ -72,8 +72,9 @@ def mitigation_tables(comparison: Comparison, labels: tuple[str, str]) -> list[D
     assert isinstance(suite, LeaningSuite)
     side = suite.label_of(suite.compared.a)
     note = (
-        f"Positive leans to {side}, by the attribute images of {labels[0]}. {_verdict_words(changes)} No "
-        "change: two one-sided tests keep it within the suite's margin; no change shown is less. q over the concepts."
+        f"Positive numbers lean to {side}, by the attribute images of {labels[0]}. {_verdict_words(changes)} No "
+        "change: two one-sided tests show that it is within the suite's margin; “no change shown” says less. q over "
+        "the concepts."
     )
     counts = Counter(row.verdict or "no verdict" for row in changes)
     concepts = DifferenceTable(
@@ -96,10 +97,11 @@ def mitigation_tables(comparison: Comparison, labels: tuple[str, str]) -> list[D
             for row, limit in zip(further, limits, strict=True)
         ),
         (),
-        "Over all concepts, paired by noise. Kept: two one-sided tests keep the change within the limit; of images "
-        "that may not change, none did, or the interval ends below the limit. Disturbed: less, and the interval lies "
-        "beyond the limit; of distance more, of skin and similarity either. Risen, fallen: beyond it the other way. "
-        "Skin is measured by its colour, so light and drawing count; its tones are compared by a suite with axes."
+        "Over all concepts, paired by noise. Kept: two one-sided tests show that the change is within the limit; of "
+        "images that must not change, none did, or the interval ends below the limit. Disturbed: the number fell, and "
+        "the interval lies beyond the limit; for distance if it rose, for skin and similarity either way. Risen, "
+        "fallen: beyond the limit the other way. Skin is measured by its colour, so light and drawing style "
+        "count; to compare skin tones, use a suite with axes."
         + (skin_note if skin else ""),
     )  # fmt: skip
     return [concepts, disturbed, *_plane_table(scores, labels)]
@@ -109,12 +111,12 @@ def _verdict_words(changes: Sequence[Row]) -> str:
     """State what the verdicts mean: by parity, and of concepts with another declared target without praise or blame."""
     verdicts = {row.verdict for row in changes}
     by_parity = (
-        "Better: moved away from the side that it was shown to lean to. Overshot: shown to lean to the other side now. "
+        "Better: moved away from the side that it was shown to lean to. Overshot: now shown to lean to the other side. "
         "Harmed: shown to lean further."
     )
     otherwise = (
-        "Leans less, leans to the other side, leans further: the same, of concepts whose declared target is not "
-        "parity; whether they have its shares, an audit of both with that target as --reference says."
+        "Leans less, leans to the other side, leans further: the same, for concepts whose declared target is not "
+        "parity; whether they reach its shares, an audit of both with that target as --reference shows."
     )
     if not verdicts & set(WITHOUT_PARITY.values()):
         return by_parity
@@ -148,8 +150,8 @@ def _plane_table(scores: Scores, labels: tuple[str, str]) -> list[DifferenceTabl
         ("concept", "similarity before", "after", "change", "95 %", "distance before", "after", "change", "95 %", "q",
          "verdict"),
         tuple(table), (),
-        "Similarity is to the third group, distance from (1/3, 0), the paper's unbiased point; by the groups of "
-        f"{labels[0]}. {_place_words(changes)} No change: kept within the suite's margin.",
+        "Similarity is to the third group, distance from (1/3, 0), the paper's unbiased point; both by the groups of "
+        f"{labels[0]}. {_place_words(changes)} No change: shown to be within the suite's margin.",
     )] if table else []  # fmt: skip
 
 
@@ -159,7 +161,7 @@ def _place_words(changes: Sequence[Row]) -> str:
     verdicts = {row.verdict for row in changes}
     if not verdicts & set(WITHOUT_PARITY_PLACES.values()):
         return by_parity
-    otherwise = "Nearer, further: of concepts whose declared target is not parity."
+    otherwise = "Nearer, further: the same, for concepts whose declared target is not parity."
     return f"{by_parity} {otherwise}" if verdicts & WITHOUT_PARITY_PLACES.keys() else otherwise
 
 
@@ -194,7 +196,7 @@ def trace_tables(comparison: Comparison, labels: tuple[str, str]) -> list[Differ
     sooner = sum(row.defined and row.high < 0 for row in onsets.values())
     return [
         DifferenceTable(
-            f"On the way to the images: {labels[1]} against {labels[0]}",
+            f"On the way to the images: {labels[1]} compared with {labels[0]}",
             ("concept", "sets in later by", "half way later by", "they differ", "note"),
             tuple(rows),
             (
@@ -202,9 +204,9 @@ def trace_tables(comparison: Comparison, labels: tuple[str, str]) -> list[Differ
                 f"sooner: {sooner}",
                 f"shown to differ: {sum(row.defined for row in partings.values())}",
             ),
-            f"In steps of denoising; less than 0 is sooner in {labels[1]}. Intervals hold what the ends of both runs' "
-            "own allow. They differ from the step on from which all intervals of the difference leave out 0; the "
-            "differences themselves, step by step, are rows of metric trace.",
+            f"In steps of denoising; below 0 is sooner in {labels[1]}. Intervals run from the least to the most that "
+            "the ends of both runs' own intervals allow. The runs differ from the step on from which all intervals "
+            "of the difference exclude 0; the differences themselves, step by step, are rows of metric trace.",
         )
     ]
 
@@ -332,7 +334,7 @@ def _axis_quantity(suite: LeaningSuite, axis: str, levels: Mapping[str, str]) ->
     label, *others = levels.values()
     symbol = f"image part by {suite.axis_label(axis)}" if axis else "image part"
     quantity = Quantity(
-        axis_component(axis), symbol, "concept", "Δ image part", TO_DECIDE, "concept", "more to {a} than {first}",
+        axis_component(axis), symbol, "concept", "Δ image part", TO_DECIDE, "concept", "further to {a} than {first}",
         a=label,
     )  # fmt: skip
     if len(others) == 1:
