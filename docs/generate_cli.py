@@ -92,8 +92,8 @@ DEFAULT = "[default: "
 def render() -> str:
     """The page."""
     from clinometer.cli.app import EXIT_CODES, app
+    from clinometer.cli.config import GUARDED, HARMLESS
     from clinometer.cli.documents import SCHEMA, json_schema
-    from clinometer.cli.trust import GUARDED, HARMLESS
 
     root = typer.main.get_command(app)
     sections = [section("clinometer", root)]

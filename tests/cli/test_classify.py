@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from clinometer import api
 from clinometer.cli.app import app
-from clinometer.cli.measuring import print_choices
+from clinometer.cli.reading import print_choices
 from clinometer.errors import Code, InvalidInputError, ModelError
 from clinometer.models.files import image_files
 from tests.builders import tiny_stable_diffusion

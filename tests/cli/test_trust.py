@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from clinometer.cli.app import app
-from clinometer.cli.trust import GUARDED, HARMLESS, MODELS, is_harmless, own_folder
+from clinometer.cli.config import GUARDED, HARMLESS, MODELS, is_harmless, own_folder
 from clinometer.errors import ClinometerError, Code
 from tests.builders import tiny_stable_diffusion
 from tests.quick import thorough_but
@@ -30,7 +30,7 @@ def options(group=ROOT, before=()):
 def test_every_option_is_classified_once():
     found = set(options())
     names, places = {name for _, name in found}, {f"{command} {name}" for command, name in found}
-    assert names <= HARMLESS | GUARDED | MODELS, "say in cli/trust.py whether a folder's file may set a new option"
+    assert names <= HARMLESS | GUARDED | MODELS, "say in cli/config.py whether a folder's file may set a new option"
     assert not (HARMLESS | GUARDED | MODELS) - names - places, "an option that there is no longer"
     assert not HARMLESS & GUARDED
     assert not MODELS & (HARMLESS | GUARDED)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from clinometer.cli import measuring as weat
+from clinometer.cli import reading as weat
 from clinometer.cli.app import app
 from clinometer.errors import ClinometerError, Code
 from clinometer.report.wording import interval, number

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import clinometer
-from clinometer.cli import console, measuring, tables
+from clinometer.cli import console, reading, tables
 from clinometer.suites import suite_from_mapping
 from tests.toys import toy_suite
 
@@ -24,7 +24,7 @@ def printed(monkeypatch, call):
     """What a command writes to a terminal that takes colours."""
     stream = io.StringIO()
     plain = Console
-    for module in (console, measuring):
+    for module in (console, reading):
         monkeypatch.setattr(
             module, "Console", lambda **options: plain(file=stream, force_terminal=True, color_system=None, width=200)
         )
@@ -71,7 +71,7 @@ def test_so_are_names_that_head_columns(monkeypatch):
 def test_so_are_files_that_are_classified(monkeypatch):
     row = {"file": f"/a/{HOSTILE}.png", "label": HOSTILE, "runner_up": "b", "margin": 0.1, "low": 0.0, "high": 0.2,
            "tie": False, "evaluations": 3, "reason": HOSTILE}  # fmt: skip
-    found = printed(monkeypatch, lambda: measuring.print_choices(pd.DataFrame([row])))
+    found = printed(monkeypatch, lambda: reading.print_choices(pd.DataFrame([row])))
     assert "\x1b]" not in found
     assert "\u202e" not in found
 

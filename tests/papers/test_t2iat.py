@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import clinometer as cm
-from clinometer.cli.papers import set_up_raters
+from clinometer.cli.audit import set_up_raters
 from clinometer.published import published
 from tests.cli.conftest import cli
 from tests.papers.toy_papers import Artist, reproduced

@@ -17,13 +17,11 @@ from typer.core import TyperCommand, TyperGroup
 
 from clinometer import api
 from clinometer._messages import did_you_mean, nearest, printable
-from clinometer.cli.audit import audit, mitigate, register, sweep
+from clinometer.cli import RESUMED, STATUS, VARIABLE
+from clinometer.cli.audit import audit, mitigate, register, reproduce, sweep
 from clinometer.cli.config import check_defaults, config, merge_defaults, read_defaults, words_for, words_of
-from clinometer.cli.crash import RESUMED, STATUS, VARIABLE
-from clinometer.cli.measuring import association_test, classify
 from clinometer.cli.options import MODEL_OPTIONS, refuse_repeated, with_options
-from clinometer.cli.papers import reproduce
-from clinometer.cli.reading import questions, read
+from clinometer.cli.reading import association_test, classify, questions, read
 from clinometer.cli.runs import card, compare, export, gate, import_, push, report, score, trace, verify
 from clinometer.cli.serve import RATINGS_COMMANDS, serve
 from clinometer.cli.tables import echo, plain_text, print_json, with_common_options
@@ -101,7 +99,7 @@ def models(
     from clinometer.cli.console import print_model, print_models
 
     if check_skin:
-        from clinometer.cli.measuring import print_swatches
+        from clinometer.cli.reading import print_swatches
 
         print_swatches(api.check_skin())
     elif name is None:
