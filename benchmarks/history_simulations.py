@@ -18,7 +18,7 @@ import pandas as pd
 from scipy import stats
 
 from benchmarks.rates import Experiment, Found
-from clinometer.gates.history import LAST, NIGHTS, YEARLY
+from clinometer.gates.numbers import LAST, NIGHTS, YEARLY
 from clinometer.stats.change import latest_change
 
 NUMBERS = 4

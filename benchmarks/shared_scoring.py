@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.study_runs import STUDIES, make_study_run
 from clinometer.models.protocols import Card
-from clinometer.pipeline.engines.local import LocalEngine
+from clinometer.pipeline.engines.dispatch import LocalEngine
 from clinometer.pipeline.parallel import Parallel
 from clinometer.pipeline.results import score
 from clinometer.runs import NoProgress

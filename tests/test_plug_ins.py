@@ -18,7 +18,7 @@ import clinometer.runs
 import clinometer.studies.study
 from clinometer.api import model_card
 from clinometer.errors import Code, InvalidInputError, SuiteError
-from clinometer.exports.registry import GROUP as FORMATS
+from clinometer.exports.formats import GROUP as FORMATS
 from clinometer.models.registry import registered
 from clinometer.pipeline import engines
 from clinometer.suites import installed_suites, load_suite

@@ -14,7 +14,7 @@ from clinometer.cli import main
 from clinometer.errors import Code, GateError, InvalidInputError
 from clinometer.stats.sequential import e_value
 from clinometer.tracking.content import numbers_of
-from clinometer.training.callback import ALPHA, GATE_LEVEL, AuditCallback, Look
+from clinometer.training import ALPHA, GATE_LEVEL, AuditCallback, Look
 from tests import quick
 from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite
@@ -262,7 +262,7 @@ def test_a_pipeline_in_training_is_audited(tmp_path, monkeypatch):
     from clinometer.models import reference
     from tests.pipeline.reference_audits import few_targets
 
-    monkeypatch.setattr("clinometer.training.callback.subprocess.Popen", InThisProcess)
+    monkeypatch.setattr("clinometer.training.subprocess.Popen", InThisProcess)
     monkeypatch.setattr("warnings.showwarning", warnings.showwarning)
     (tmp_path / "few.yaml").write_text(yaml.safe_dump(few_targets().model_dump(mode="json", exclude_none=True)))
     pipeline = StableDiffusionPipeline.from_pretrained(reference.pipeline_path())

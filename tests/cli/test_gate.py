@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 import clinometer as cm
 from clinometer.errors import Code, RunCorruptError, UncheckedRunWarning
-from clinometer.gates.history import LAST
+from clinometer.gates.numbers import LAST
 from tests import quick
 from tests.old_runs import as_of_format_1, set_back
 from tests.raising import raises

@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import Code, InvalidInputError, RunCorruptError, SuiteError, UncheckedRunWarning
-from clinometer.exports.eval_results import tasks_of
-from clinometer.exports.registry import FORMATS
+from clinometer.exports.formats import FORMATS, tasks_of
 from clinometer.report.wording import not_measured, too_few
 from clinometer.studies import study_of
 from clinometer.studies.reporting import report_input

@@ -15,7 +15,7 @@ from PIL import Image
 import clinometer as cm
 from clinometer.api import push, write_benchmark
 from clinometer.errors import Code, InvalidInputError, RunCorruptError, RunError, RunNotFoundError, SuiteError
-from clinometer.exports.eval_results import tasks_of
+from clinometer.exports.formats import tasks_of
 from clinometer.report.model_card import BEGIN
 from clinometer.runs import Directory
 from clinometer.suites import load_suite

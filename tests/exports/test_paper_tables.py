@@ -17,7 +17,7 @@ import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.cli.results import column_table
 from clinometer.errors import Code, InvalidInputError
-from clinometer.exports.paper_tables import models_of
+from clinometer.papers.printed import models_of
 from clinometer.published import papers, published
 from clinometer.studies import study_named, study_names
 from clinometer.studies.editing.printed import CODES

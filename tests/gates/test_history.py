@@ -12,8 +12,8 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import Code, GateError
-from clinometer.gates import history
-from clinometer.gates.history import LAST, NEEDED, find_history
+from clinometer.gates import numbers
+from clinometer.gates.numbers import LAST, NEEDED, find_history
 from clinometer.gates.outcome import gate_in_words, junit, markdown, way_on
 from clinometer.stats.change import latest_change
 from tests import quick
@@ -42,7 +42,7 @@ def night(source, place, day, values, *, seed=None, **record):
 @pytest.fixture(autouse=True)
 def fewer_orders(monkeypatch):
     """Draw a fifth of the orders: what moves here moves far."""
-    monkeypatch.setattr(history, "latest_change", partial(latest_change, permutations=19_999))
+    monkeypatch.setattr(numbers, "latest_change", partial(latest_change, permutations=19_999))
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def nights(source, tmp_path_factory):
     values = np.random.default_rng(1).normal(size=(NIGHTS, 4))
     values[-6:, 2] += 12
     folder = tmp_path_factory.mktemp("history") / "nights"
-    for day, numbers in enumerate(values):
-        night(source, folder / f"night {day:02d}", day, numbers)
+    for day, row in enumerate(values):
+        night(source, folder / f"night {day:02d}", day, row)
     return folder
 
 

@@ -15,8 +15,7 @@ import clinometer as cm
 from clinometer.api import review_registration
 from clinometer.cli.app import app
 from clinometer.errors import Code, InvalidInputError, ModelError, RunMismatchError
-from clinometer.gates.journal import Journal
-from clinometer.gates.registration import MOST_BYTES, read_registration, with_registration
+from clinometer.gates.registration import MOST_BYTES, Journal, read_registration, with_registration
 from clinometer.pipeline.request import ask
 from clinometer.report.sections import facts
 from clinometer.runs.departures import registration_changes, registration_in_words
@@ -304,7 +303,7 @@ def test_a_clock_that_runs_backwards_is_told(copy, monkeypatch):
         def now(cls, tz=None):
             return datetime.now(tz) - timedelta(days=1)
 
-    monkeypatch.setattr("clinometer.gates.journal.datetime", Yesterday)
+    monkeypatch.setattr("clinometer.gates.registration.datetime", Yesterday)
     Journal(copy / "r.json", read_registration(copy / "r.json")).start("next", None)
     assert [told for told in review_registration(copy / "runs/kept", copy / "r.json").changes if "clock" in told]
 

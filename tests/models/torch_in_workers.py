@@ -11,7 +11,7 @@ if __name__ == "__main__" and sys.argv[1:] == ["ray"]:
 
     ray.init(num_cpus=1, include_dashboard=False, object_store_memory=80 * 2**20, log_to_driver=False)
 
-from clinometer.pipeline.engines import local
+from clinometer.pipeline.engines import dispatch
 
 
 class TorchImported:
@@ -32,11 +32,11 @@ if __name__ == "__main__":
     if sys.argv[1:] in (["copied"], ["spawned"]):
         from clinometer._torch import torch  # noqa: F401
 
-        local._may_see_gpus = lambda: sys.argv[1] == "spawned"
+        dispatch._may_see_gpus = lambda: sys.argv[1] == "spawned"
     if sys.argv[1:] == ["ray"]:
         from clinometer.pipeline.engines.ray import RayEngine as Engine
     else:
-        Engine = local.LocalEngine
+        Engine = dispatch.LocalEngine
     from tests.models.torch_in_workers import TorchImported  # by a name that another process can import
 
     engine = Engine(workers=1)

@@ -12,8 +12,8 @@ from clinometer.exports.latex import latex_columns
 from clinometer.models import reference
 from clinometer.papers import load_paper, paper_names
 from clinometer.papers.paper import ComponentTable, Drawing, Faces, PrintedTable, RowsDrawing, rehearsed_words
-from clinometer.papers.people import tau_of
 from clinometer.papers.planning import rehearsal_of
+from clinometer.papers.printed import tau_of
 from clinometer.papers.tables import laid_out
 from clinometer.published import papers
 from clinometer.studies import study_of

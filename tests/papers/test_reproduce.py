@@ -179,7 +179,7 @@ def test_a_damaged_run_costs_its_own_part_alone(whole, tmp_path):
     (run,) = (out / "runs").iterdir()
     (run / "scores.parquet").write_bytes(b"nothing")
     from clinometer.papers.page import PaperPage, paper_html
-    from clinometer.papers.record import Reproduction
+    from clinometer.papers.planning import Reproduction
 
     opened = Reproduction(out)
     page = paper_html(PaperPage(opened, opened.papers[0]))

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from clinometer.pipeline.engines.local import LocalEngine
+from clinometer.pipeline.engines.dispatch import LocalEngine
 
 MOST = 3
 

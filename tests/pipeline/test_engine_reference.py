@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from clinometer.pipeline.engines import local
+from clinometer.pipeline.engines import dispatch
 from clinometer.pipeline.results import write_report
 from tests.pipeline.reference_audits import audit, audit_until
 
@@ -93,7 +93,7 @@ def test_what_is_killed_in_the_middle_ends_the_same(here, tmp_path, suite, folde
     """
     out = tmp_path / "killed"
     last = f"{folder}/part-{enough - 1:05}.parquet"
-    process = local._context().Process(target=audit_until, args=(last, suite, out))
+    process = dispatch._context().Process(target=audit_until, args=(last, suite, out))
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL

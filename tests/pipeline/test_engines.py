@@ -17,8 +17,8 @@ import pytest
 import clinometer as cm
 from clinometer.errors import Code, EngineError, ModelError
 from clinometer.models.protocols import GenerationResult
-from clinometer.pipeline.engines import Done, local, open_engine
-from clinometer.pipeline.engines.local import LocalEngine
+from clinometer.pipeline.engines import Done, dispatch, open_engine
+from clinometer.pipeline.engines.dispatch import LocalEngine
 from clinometer.runs.embeddings import NoVectorsError
 from tests import quick
 from tests.pipeline.engine_toys import Broken, Deadly, audit, descendants, tables
@@ -65,7 +65,7 @@ def assert_made_alike(run, finished):
 
 
 def test_a_finished_run_starts_no_worker(tmp_path, finished, fresh_workers, monkeypatch):
-    monkeypatch.setattr("clinometer.pipeline.engines.local.ProcessPoolExecutor", None)
+    monkeypatch.setattr("clinometer.pipeline.engines.dispatch.ProcessPoolExecutor", None)
     audit(finished.url, workers=2)
 
 
@@ -486,6 +486,6 @@ def threads_of(pid):
 
 @pytest.mark.parametrize(("gpus", "method"), [(True, "spawn"), (False, "forkserver")])
 def test_where_there_are_gpus_each_worker_starts_by_itself(monkeypatch, gpus, method):
-    monkeypatch.setattr("clinometer.pipeline.engines.local._may_see_gpus", lambda: gpus)
+    monkeypatch.setattr("clinometer.pipeline.engines.dispatch._may_see_gpus", lambda: gpus)
     monkeypatch.setattr(sys, "platform", "linux")
-    assert local._context().get_start_method() == method
+    assert dispatch._context().get_start_method() == method

@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 import pytest
 
 from clinometer.pipeline.engines import Death
-from clinometer.pipeline.engines.local import LocalEngine
+from clinometer.pipeline.engines.dispatch import LocalEngine
 
 
 class Halved:

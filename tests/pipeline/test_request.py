@@ -14,15 +14,16 @@ import clinometer as cm
 from clinometer import api
 from clinometer.cli.app import app
 from clinometer.errors import Code, InvalidInputError
-from clinometer.pipeline.options import Argument, option_in
 from clinometer.pipeline.request import (
     ALIKE,
     KEPT,
     OF_SUITE,
+    Argument,
     AuditRequest,
     CellOptions,
     ask,
     fields_in_order,
+    option_in,
     option_of,
 )
 from clinometer.suites import LeaningSuite

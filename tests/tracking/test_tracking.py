@@ -15,10 +15,9 @@ from PIL import Image
 import clinometer as cm
 from clinometer.errors import Code, InvalidInputError
 from clinometer.runs import NoProgress
-from clinometer.tracking import clients, send
+from clinometer.tracking import clients, content
 from clinometer.tracking.clients import Step, TrackedRun, require_trackers
-from clinometer.tracking.content import _step_numbers, tracked
-from clinometer.tracking.send import log_to
+from clinometer.tracking.content import _step_numbers, log_to, tracked
 from tests.cli.conftest import cli
 from tests.raising import raises
 
@@ -115,13 +114,13 @@ def test_a_tracker_that_fails_costs_nothing_and_its_key_is_not_repeated(run, tmp
 
 
 def test_a_tracker_that_does_not_answer_is_given_up(run, monkeypatch, tmp_path):
-    monkeypatch.setattr(send, "DEADLINE", 0.01)
+    monkeypatch.setattr(content, "DEADLINE", 0.01)
     assert "no answer within 0.01 seconds" in log_to(run, [f"tensorboard:{tmp_path}"], NoProgress())[0]
 
 
 def sent_by(name, target, run):
     """Send in this process's place, as ``log_to`` does, and fail with what the client said."""
-    assert send._send(name, target, [run]) == ""
+    assert content._send(name, target, [run]) == ""
 
 
 def two_steps():

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from clinometer.api.audits import audit, import_counts, import_images, register, sweep
+from clinometer.api.audits import audit, import_counts, import_images, plan_reproduction, register, reproduce, sweep
 from clinometer.api.measuring import association_test, check_skin, classify_images, plan, read_images, write_questions
-from clinometer.api.papers import plan_reproduction, reproduce
 from clinometer.api.results import compare, export, gate, model_card, paper_table, push, write_benchmark
 from clinometer.api.runs import (
     open_answers,

@@ -1,4 +1,4 @@
-"""Audits and sweeps, from a suite and a model to a report; finished images and counts in the place of a model.
+"""Audits, sweeps and whole papers; finished images and counts in the place of a model.
 
 What a function needs is imported when it is called: the command line reads the signatures, and starts at once.
 """
@@ -12,18 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec, Protocol
 
 from clinometer.api.runs import AskedPolicy
 from clinometer.errors import ImportManifestError, InvalidInputError, SuiteError
-from clinometer.pipeline.options import (
+from clinometer.pipeline.request import (
+    FREE,
+    RESAMPLES,
     Argument,
     AskedEngine,
     AskedModel,
     AskedSuite,
+    AuditOptions,
     Encoders,
     Listener,
     Option,
     Place,
+    ask,
     documented,
+    fields_in_order,
+    option_of,
+    plain_seed,
 )
-from clinometer.pipeline.request import FREE, RESAMPLES, AuditOptions, ask, fields_in_order, option_of, plain_seed
 
 if TYPE_CHECKING:
     from clinometer.api.run import Run
@@ -31,10 +37,12 @@ if TYPE_CHECKING:
     from clinometer.models import Generator
     from clinometer.models.files import ManifestRow
     from clinometer.models.files.source import FolderSource, ImageDataset
+    from clinometer.papers.planning import Needs, Reproduction
     from clinometer.runs import Progress
     from clinometer.suites import Suite
     from clinometer.sweeps import SweepFile
     from clinometer.sweeps.sweep import Sweep
+
 
 P = ParamSpec("P")
 POSITIONAL: Final = ("model", "suite", "out")
@@ -91,7 +99,7 @@ def audit(
     request = ask(model=model, suite=suite, out=out, **options)
     workers, progress = Workers(request.engine, request.workers), listening(request.progress)
     if request.registration is not None:
-        from clinometer.gates.journal import audit_registered
+        from clinometer.gates.registration import audit_registered
 
         return Run(audit_registered(request, lambda merged: run_audit(merged, Models(), workers, progress)))
     return Run(run_audit(request, Models(), workers, progress))
@@ -359,3 +367,91 @@ def _list_finished_images(
         verb = "is an image" if len(left) == 1 else f"are {len(left):,} images"
         progress.note(f"{rows.path.name}: there {verb} in the folder that it does not list: {files}")
     return rows, FolderSource(folder, rows, name=name, max_pixels=max_pixels)
+
+
+@documented
+def reproduce(
+    papers: Annotated[
+        str | Sequence[str],
+        Argument("mcas, internal-bias, xmcas, t2iat, downstream, prompting, or all.", metavar="PAPER…", many=True),
+    ],
+    out: Annotated[Place, Option("Directory to write to. What is already finished in it is kept.", short="-o")],
+    *,
+    models: Annotated[
+        str | Sequence[str],
+        Option(
+            "As for audit. With 'reference', a paper is only rehearsed, in words that this model knows. Repeatable.",
+            key="model",
+            short="-m",
+            default="reference",
+            many=True,
+        ),
+    ] = "reference",
+    quick: Annotated[bool, Option("Draw only a few images; every page says so.")] = False,
+    pictures: Annotated[
+        Place | None,
+        Option("For the paper prompting, which draws nothing: a folder of labelled pictures with pictures.csv."),
+    ] = None,
+    engine: Annotated[AskedEngine, option_of("engine")] = "local",
+    workers: Annotated[int | None, option_of("workers")] = None,
+    objects: "Mapping[str, Generator] | None" = None,
+    show: "Callable[[Needs], None]" = lambda needs: None,
+    progress: Listener | None = None,
+    **options: Any,
+) -> "Reproduction":
+    """Finish every run that some papers take, and write a page for each that compares its print with what was measured.
+
+    Parameters
+    ----------
+    objects : generators that are loaded already, by the names that ``models`` has for them.
+    show : is given what it takes, run by run, before anything is drawn.
+    progress : a listener for the long stages.
+    options : further options of :func:`audit` that hold for every run: ``encoder``, ``seed``, ``device``,
+        ``portraits``, ``budget``, …
+
+    Returns
+    -------
+    The reproduction: ``.pages`` by paper, ``.runs``, and ``.failed`` runs with why. A run that fails stops no other.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such paper, or an option is not one of an audit.
+    RunError, EngineError
+        The directory is another's or was asked something else, or no worker can be started.
+    """
+    from clinometer.papers.reproduction import ReproductionRequest, papers_of
+    from clinometer.papers.reproduction import reproduce as run_reproduction
+    from clinometer.pipeline.audits import Workers
+    from clinometer.runs import listening
+
+    folder = None if pictures is None else os.fspath(pictures)
+    request = ReproductionRequest(papers_of(papers, folder), _several(models), quick, options, objects or {}, folder)
+
+    def count(file: str, place: str, name: str) -> None:
+        import_counts(file, place, name=name, report=options.get("report", True))
+
+    return run_reproduction(out, request, Workers(engine, workers), listening(progress), count, show)
+
+
+def plan_reproduction(
+    papers: str | Sequence[str],
+    out: Place,
+    *,
+    models: str | Sequence[str] = "reference",
+    quick: bool = False,
+    pictures: Place | None = None,
+    objects: "Mapping[str, Generator] | None" = None,
+    **options: Any,
+) -> "Needs":
+    """Return what a reproduction takes: images, evaluations, hours, gigabytes. Draws and writes nothing."""
+    from clinometer.papers.reproduction import ReproductionRequest, look_ahead, papers_of
+
+    folder = None if pictures is None else os.fspath(pictures)
+    request = ReproductionRequest(papers_of(papers, folder), _several(models), quick, options, objects or {}, folder)
+    return look_ahead(out, request)
+
+
+def _several(names: str | Sequence[str]) -> list[str]:
+    """Return names as a list, each once."""
+    return [names] if isinstance(names, str) else list(dict.fromkeys(names))

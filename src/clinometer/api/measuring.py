@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.options import (
+from clinometer.pipeline.request import (
     Argument,
     AskedEncoder,
     AskedModel,
@@ -19,9 +19,11 @@ from clinometer.pipeline.options import (
     Listener,
     Option,
     Place,
+    ask,
     documented,
+    option_of,
+    plain_seed,
 )
-from clinometer.pipeline.request import ask, option_of, plain_seed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
 from clinometer.api.runs import MODEL_FOLDER, REGISTRATION, AskedPolicy, open_if_place, review_registration
 from clinometer.errors import GateError, InvalidInputError
-from clinometer.pipeline.options import (
+from clinometer.pipeline.request import (
     RUN,
     Argument,
     AskedRun,
@@ -189,8 +189,8 @@ def model_card(
         A run that is not scored, or of another model than the first; a card that cannot be changed without losing
         something of it; huggingface_hub, which the extra ``models`` brings, is not installed.
     """
+    from clinometer.exports.formats import MODEL_CARD, write_as
     from clinometer.exports.model_cards import CardDetails, write_model_card
-    from clinometer.exports.registry import MODEL_CARD, write_as
 
     scopes = [(each,) if isinstance(each, str) else tuple(each) for each in (in_scope, out_of_scope)]
     said, opened = CardDetails(benchmark, source, by, *scopes), [open_if_place(run) for run in runs]
@@ -267,7 +267,7 @@ def export(
     from clinometer.exports.evidence import write_evidence
     from clinometer.exports.hub import write_dataset
     from clinometer.exports.paper import export_run
-    from clinometer.gates.journal import copy_registration
+    from clinometer.gates.registration import copy_registration
     from clinometer.runs import Directory
 
     opened = open_if_place(run)
@@ -401,7 +401,7 @@ def paper_table(
     InvalidInputError, RunError
         No such paper or model; not a run, not scored, or of another suite.
     """
-    from clinometer.exports.paper_tables import paper_table as tabulate
+    from clinometer.papers.printed import paper_table as tabulate
 
     opened = open_if_place(run)
     return tabulate(opened, paper, [models] if isinstance(models, str) else models)

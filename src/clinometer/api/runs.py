@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.options import (
+from clinometer.pipeline.request import (
     RUN,
     AskedEncoder,
     AskedEngine,
@@ -22,16 +22,17 @@ from clinometer.pipeline.options import (
     Option,
     Place,
     Readers,
+    ask,
     documented,
+    option_of,
 )
-from clinometer.pipeline.request import ask, option_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from clinometer.api.run import Run
     from clinometer.gates import Policy
-    from clinometer.gates.journal import Review
+    from clinometer.gates.registration import Review
     from clinometer.metrics.reading import OpenAnswers
     from clinometer.runs.run import Run as StoredRun
 
@@ -477,8 +478,8 @@ def review_registration(
         does not know it; the policy cannot be read.
     """
     from clinometer.exports.evidence import policy_of
-    from clinometer.gates.journal import review
     from clinometer.gates.policy import policy_digest
+    from clinometer.gates.registration import review
 
     if policy is None and evidence is not None:
         policy = policy_of(evidence)

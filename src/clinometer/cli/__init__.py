@@ -27,14 +27,8 @@ from clinometer.errors import (
     things_in_hand,
 )
 
-STATUS: Final = 70
-"""The exit status: of ``sysexits.h`` that of a mistake in the program itself. A user's mistake ends with 2."""
-
-VARIABLE: Final = "CLINOMETER_DEBUG"
 FILE: Final = ".last-error.txt"
 LONGEST: Final = 200
-RESUMED: Final = ("audit", "import", "reproduce", "score", "sweep")
-"""Commands that go on where they were."""
 LONG_WORD: Final = re.compile(r"(\S{200})\S{300,}(\S{50})")
 """A name, or a number, of thousands of characters: its beginning and its end tell which it is."""
 
@@ -45,7 +39,7 @@ def main() -> None:
     A user's mistake has status 2, Ctrl-C 130, an error of clinometer's own 70. ``--debug`` shows the traceback too.
     Whoever stops reading, such as ``| head``, changes neither what is done nor the status.
     """
-    from clinometer.cli.app import app
+    from clinometer.cli.app import STATUS, app
 
     words = sys.argv[1:]
     warnings.showwarning = _in_a_line()
@@ -98,6 +92,8 @@ def _with_any_reader(stream: TextIO) -> TextIO:
 
 def _end(error: Exception, message: str, status: int) -> NoReturn:
     """Print what went wrong, below its traceback if --debug or the variable asks for it, and exit."""
+    from clinometer.cli.app import VARIABLE
+
     if "--debug" in sys.argv[1:] or os.environ.get(VARIABLE, "") not in ("", "0"):
         traceback.print_exception(error)
     short = LONG_WORD.sub(r"\1…\2", printable(message))
@@ -126,6 +122,8 @@ def crash_message(error: BaseException, words: list[str]) -> str:
     ----------
     words : the command line.
     """
+    from clinometer.cli.app import RESUMED
+
     hand = ", ".join(things_in_hand(error)[:2])
     way_on = " What was finished is kept; the same command goes on from there." if set(words) & set(RESUMED) else ""
     message = masked(" ".join(str(error).split()))[:LONGEST].rstrip(".")

@@ -17,7 +17,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from clinometer import api
 from clinometer._messages import did_you_mean, nearest, printable
-from clinometer.cli import RESUMED, STATUS, VARIABLE
 from clinometer.cli.audit import audit, mitigate, register, reproduce, sweep
 from clinometer.cli.config import check_defaults, config, merge_defaults, read_defaults, words_for, words_of
 from clinometer.cli.options import MODEL_OPTIONS, refuse_repeated, with_options
@@ -26,7 +25,7 @@ from clinometer.cli.runs import card, compare, export, gate, import_, push, repo
 from clinometer.cli.serve import RATINGS_COMMANDS, serve
 from clinometer.cli.tables import echo, plain_text, print_json, with_common_options
 from clinometer.errors import ClinometerError, InvalidInputError
-from clinometer.pipeline.options import Argument, Option
+from clinometer.pipeline.request import Argument, Option
 from clinometer.suites.strict import first_problem
 
 
@@ -114,6 +113,13 @@ def schema() -> None:
 
     sys.stdout.write(f"{json.dumps(json_schema(), indent=2)}\n")
 
+
+STATUS: Final = 70
+"""The exit status: of ``sysexits.h`` that of a mistake in the program itself. A user's mistake ends with 2."""
+
+VARIABLE: Final = "CLINOMETER_DEBUG"
+RESUMED: Final = ("audit", "import", "reproduce", "score", "sweep")
+"""Commands that go on where they were."""
 
 IN_BOXES: Final = sys.stdout is not None and sys.stdout.isatty()
 """True if Rich formats ``--help``; in a pipe or a file it is plain text."""

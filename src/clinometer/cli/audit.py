@@ -16,12 +16,10 @@ from clinometer.cli.config import is_allowed, is_harmless, refuse_untrusted
 from clinometer.cli.options import MODEL_OPTIONS, LogToOption, given_options, pop_given, with_options
 from clinometer.cli.tables import Console, echo, facts_table, plain_text, print_json, print_place, text_table
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.options import Option
-from clinometer.pipeline.request import FREE, FREE_OF_MODELS, AuditRequest, CellOptions, option_of
+from clinometer.pipeline.request import FREE, FREE_OF_MODELS, AuditRequest, CellOptions, Option, option_of
 
 if TYPE_CHECKING:
-    from clinometer.papers.planning import Needs
-    from clinometer.papers.record import Reproduction
+    from clinometer.papers.planning import Needs, Reproduction
     from clinometer.pipeline.audits import Preview
     from clinometer.sweeps.sweep import Sweep
 

@@ -205,7 +205,7 @@ def send_to(targets: Sequence[str] | None, found: Run | Sweep | Sequence[Compari
     """Send what was found to trackers, and print what went wrong, which changes no exit status: all is on the disk."""
     if not targets:
         return
-    from clinometer.tracking.send import log_to
+    from clinometer.tracking.content import log_to
 
     with LiveProgress() as progress:
         problems = log_to(found, targets, progress)

@@ -18,8 +18,7 @@ from typing import Annotated, Any, Final, Literal, get_origin, get_type_hints
 import typer
 
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.options import Argument, Option, default_in_words, option_in, parts_of
-from clinometer.pipeline.request import SERVERS, option_of
+from clinometer.pipeline.request import SERVERS, Argument, Option, default_in_words, option_in, option_of, parts_of
 
 PANEL = "Options of diffusers models"
 

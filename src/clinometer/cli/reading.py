@@ -13,7 +13,7 @@ from clinometer import api
 from clinometer.cli.options import READER_OPTIONS, TableOption, with_options
 from clinometer.cli.tables import Console, check_place, plain_text, print_json, text_table, write_table
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.options import Argument, Option
+from clinometer.pipeline.request import Argument, Option
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,8 +11,8 @@ from rich.table import Table
 from clinometer import api
 from clinometer._csv import csv_text
 from clinometer.cli.tables import Console, check_place, plain_text, print_json, print_place, text_table, write_table
-from clinometer.exports.paper_tables import models_of
 from clinometer.gates.outcome import columns_of, explanations, gate_in_words, rule_in_words, way_on
+from clinometer.papers.printed import models_of
 from clinometer.pipeline.comparison_page import (
     comparison_caution,
     comparison_refusals,

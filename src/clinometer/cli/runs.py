@@ -21,7 +21,7 @@ from clinometer.cli.tables import (
     write_table,
 )
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.options import Option
+from clinometer.pipeline.request import Option
 
 if TYPE_CHECKING:
     from clinometer.exports.board import Paper

@@ -14,7 +14,7 @@ import typer
 from clinometer.cli.options import with_options
 from clinometer.cli.tables import check_place, echo, print_json, write_table
 from clinometer.errors import InvalidInputError, RatingsError, RunNotFoundError
-from clinometer.pipeline.options import Argument, Option
+from clinometer.pipeline.request import Argument, Option
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -304,7 +304,7 @@ def require_unchanged(
 
     What the record says is derived again, from the run and, of a policy about differences, the ``baseline``. It is an
     OSCAL record or an in-toto statement of :func:`write_evidence`, the statement perhaps within a signed envelope, or a
-    CycloneDX BOM of :func:`clinometer.exports.cyclonedx.ml_bom`. With ``model``, a folder, the model's files must be
+    CycloneDX BOM of :func:`clinometer.exports.formats.ml_bom`. With ``model``, a folder, the model's files must be
     those that the run, and the statement's subject, are of.
 
     Returns

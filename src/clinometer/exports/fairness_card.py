@@ -8,7 +8,6 @@ from math import isfinite
 from typing import Any, Final
 
 from clinometer.errors import InvalidInputError
-from clinometer.exports.format import Format, yaml_text
 from clinometer.exports.model_cards import REPOSITORY, CardDetails, card_input, is_served, judged
 from clinometer.metrics.verdict import LEVEL
 from clinometer.report import wording
@@ -226,10 +225,3 @@ def _families(specs: Iterable[PromptSpec]) -> Iterator[dict[str, Any]]:
 
 def _plain(value: float) -> float | None:
     return float(value) if isfinite(value) else None
-
-
-FORMAT: Final = Format(
-    "fairness",
-    lambda runs, details: yaml_text(fairness_card(runs[0], details)),
-    takes=("by", "in_scope", "out_of_scope"),
-)

@@ -19,8 +19,7 @@ from markupsafe import Markup
 
 from clinometer._secrets import masked, remember
 from clinometer.errors import InvalidInputError, RunCorruptError, RunStorageError
-from clinometer.exports.eval_results import eval_results, results_name, tasks_of
-from clinometer.exports.format import yaml_text
+from clinometer.exports.formats import eval_results, results_name, tasks_of, yaml_text
 from clinometer.exports.model_cards import CardDetails, card_input, is_served
 from clinometer.exports.paper import OWN_MARKS
 from clinometer.report import wording

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from clinometer._messages import escaped, quoted, shortened
 from clinometer.errors import InvalidInputError, RunCorruptError
-from clinometer.exports.cyclonedx import ml_bom
+from clinometer.exports.formats import ml_bom
 from clinometer.gates.gate import gate as gate_of
 from clinometer.gates.outcome import Gate, Outcome
 from clinometer.gates.policy import canonical, policy_digest, policy_from_mapping

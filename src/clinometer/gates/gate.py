@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer.errors import GateError, RunCorruptError, RunNotFoundError
-from clinometer.gates.history import LAST, History, compare_with_history, find_history
-from clinometer.gates.numbers import GateReason, Numbers
+from clinometer.gates.numbers import LAST, GateReason, History, Numbers, compare_with_history, find_history
 from clinometer.gates.outcome import Gate, Outcome, RuleOutcome, rule_limits_in_words
 from clinometer.gates.policy import Policy, Rule, policy_from_mapping
 from clinometer.metrics.verdict import LEVEL

@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer._messages import printable
-from clinometer.gates.history import NEEDED, NIGHTS, History
-from clinometer.gates.numbers import GateReason
+from clinometer.gates.numbers import NEEDED, NIGHTS, GateReason, History
 from clinometer.gates.policy import SELECTORS, Policy, Rule
 from clinometer.metrics.records import SELECTION
 from clinometer.metrics.standard import SMALLEST

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from clinometer.errors import InvalidInputError, SuiteError
-from clinometer.pipeline.options import Argument, AskedSuite, Option, Place, documented
+from clinometer.pipeline.request import Argument, AskedSuite, Option, Place, documented
 
 if TYPE_CHECKING:
     from clinometer.mitigation.making import Job, Made, Mitigated, methods

@@ -16,8 +16,6 @@ import pandas as pd
 from clinometer._csv import csv_text
 from clinometer.errors import ClinometerError
 from clinometer.exports.latex import latex, latex_columns, latex_figures, plain_name
-from clinometer.exports.paper_tables import DRAWN, models_of, paper_table, with_q
-from clinometer.exports.paper_tables import GIVEN as GIVEN_PORTRAITS
 from clinometer.papers.paper import (
     AnyPart,
     ComponentTable,
@@ -31,10 +29,10 @@ from clinometer.papers.paper import (
     RowsDrawing,
     rehearsed_words,
 )
-from clinometer.papers.people import correlations
 from clinometer.papers.pictures import counted_cells, printed_p, said_of
-from clinometer.papers.planning import GIVEN, REFERENCE, AnyRun, PlannedCounts
-from clinometer.papers.record import Reproduction
+from clinometer.papers.planning import GIVEN, REFERENCE, AnyRun, PlannedCounts, Reproduction
+from clinometer.papers.printed import DRAWN, correlations, models_of, paper_table, with_q
+from clinometer.papers.printed import GIVEN as GIVEN_PORTRAITS
 from clinometer.papers.tables import LaidTable, component_rows, laid_out
 from clinometer.report import wording
 from clinometer.report.figures import Figure, figures_in, pdf_file, renamed, svg_file
@@ -281,7 +279,7 @@ class PaperPage:
 
     def _part(self, part: AnyPart) -> PagePart:
         if isinstance(part, PrintedTable):
-            return PagePart(part, table=self.table(part), said=correlations(part, self.cells_of(part)))
+            return PagePart(part, table=self.table(part), said=correlations(part.correlated, self.cells_of(part)))
         if isinstance(part, CountedTable):
             return PagePart(part, table=self.counted(part))
         if isinstance(part, ComponentTable):

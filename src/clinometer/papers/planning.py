@@ -1,18 +1,22 @@
-"""What a reproduction takes, before anything is drawn: its runs, the pictures that they share, evaluations, time, disk.
+"""A reproduction: its runs, what they take (pictures that they share, evaluations, time, disk), and its directory.
 
 With the reference model a paper is rehearsed: the design of its suite in words that the model knows.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import nan
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from clinometer.errors import ClinometerError
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from clinometer.errors import ClinometerError, RunMismatchError
 from clinometer.models import reference
 from clinometer.models.files.source import PortraitSource
 from clinometer.models.protocols import GenerationRequest, Generator
@@ -29,6 +33,7 @@ from clinometer.runs.ledger import RECORD, samples_name
 from clinometer.runs.plan import build_plan
 from clinometer.studies import study_of
 from clinometer.suites import Suite, load_suite, suite_from_mapping
+from clinometer.suites.strict import explain
 from clinometer.sweeps import Cell
 
 RUNS: Final = "runs"
@@ -370,3 +375,120 @@ def _timed(generator: Generator, prompt: str) -> Rate | None:
         if seconds > PATIENCE:
             break
     return Rate(seconds, float(len(encode_png(result.image))) if result.image is not None else nan)
+
+
+REPRODUCTION: Final = "reproduction.json"
+
+
+class RunStatus(BaseModel):
+    """What became of a run; ``reason`` says why it failed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    paper: str
+    run: str
+    model: str
+    status: Literal["planned", "finished", "failed"] = "planned"
+    reason: str = ""
+
+
+class ReproductionRecord(BaseModel):
+    """The contents of reproduction.json.
+
+    Attributes
+    ----------
+    papers, models : every one that was ever asked for here, in this order.
+    quick, seed, encoder : what all runs are asked alike.
+    portraits, pictures : the folder of given ones, or nothing.
+    runs : by its folder, what became of each run.
+    rates : seconds and bytes of an image, by model.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: Literal[1] = 1
+    created: str
+    papers: list[str]
+    models: list[str]
+    quick: bool
+    seed: int
+    encoder: list[str]
+    portraits: str | None = None
+    pictures: str | None = None
+    runs: dict[str, RunStatus] = {}
+    rates: dict[str, tuple[float | None, float | None]] = {}
+
+
+class Reproduction:
+    """A reproduction's directory, opened: ``.pages``, ``.runs``, ``.failed``, …"""
+
+    def __init__(self, url: str | os.PathLike[str]) -> None:
+        self.directory = Directory(url)
+        self.record: ReproductionRecord = read_record(self.directory)
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self.directory.url
+
+    @property
+    def papers(self) -> list[Paper]:
+        """The papers that were asked for here."""
+        return [load_paper(name) for name in self.record.papers]
+
+    @cached_property
+    def planned(self) -> list[AnyRun]:
+        """Every run of these papers, of every model."""
+        record = self.record
+        options = {"seed": record.seed, "encoder": record.encoder or None, "portraits": record.portraits}
+        return planned_runs(
+            self.directory, self.papers, record.models, quick=record.quick, options=options, pictures=record.pictures
+        )
+
+    @property
+    def runs(self) -> dict[str, Run]:
+        """The finished runs, by their folders."""
+        finished = [run for run in self.planned if self.status(run).status == "finished"]
+        return {run.key: Run(run.place) for run in finished}
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """The runs that failed, by their folders, and why."""
+        statuses = {run.key: self.status(run) for run in self.planned}
+        return {key: status.reason for key, status in statuses.items() if status.status == "failed"}
+
+    @property
+    def pages(self) -> dict[str, str]:
+        """The page of each paper, by its name."""
+        return {paper.name: self.directory.path(self.page_of(paper)) for paper in self.papers}
+
+    def status(self, run: AnyRun) -> RunStatus:
+        """Return what became of a run."""
+        return self.record.runs.get(run.key) or RunStatus(paper=run.paper, run=run.name, model=run.model)
+
+    def folder_of(self, paper: Paper) -> str:
+        """Return where a paper's page and tables lie, within the directory: in a folder where there are several."""
+        return f"{paper.name}/" if len(self.record.papers) > 1 else ""
+
+    def page_of(self, paper: Paper) -> str:
+        """Return the name of a paper's page."""
+        return f"{self.folder_of(paper)}paper.html"
+
+    def __repr__(self) -> str:
+        return f"Reproduction({self.directory.shown!r}: {', '.join(self.record.papers)}, {len(self.failed)} failed)"
+
+
+def read_record(directory: Directory) -> ReproductionRecord:
+    """Read reproduction.json.
+
+    Raises
+    ------
+    RunNotFoundError, RunMismatchError
+        There is none, or it is not what was written.
+    """
+    try:
+        return ReproductionRecord.model_validate(directory.read_json(REPRODUCTION))
+    except ValidationError as error:
+        raise RunMismatchError(
+            f"{explain(error, directory.path(REPRODUCTION))}; restore it, or give another --out"
+        ) from error

@@ -16,17 +16,21 @@ from clinometer.papers.paper import ALL, Paper, load_paper, paper_names
 from clinometer.papers.pictures import counts_of_labels
 from clinometer.papers.planning import (
     COUNTS,
+    REPRODUCTION,
     RUNS,
     AnyRun,
     Needs,
     PlannedCounts,
     PlannedRun,
     Rate,
+    Reproduction,
+    ReproductionRecord,
+    RunStatus,
     needs_of,
     planned_runs,
     rate_of,
+    read_record,
 )
-from clinometer.papers.record import RECORD, Reproduction, ReproductionRecord, RunStatus, read_record
 from clinometer.pipeline.audits import Workers, audit
 from clinometer.pipeline.recipes import Models, named_encoders
 from clinometer.runs import Directory, Progress
@@ -98,7 +102,7 @@ def _open_record(directory: Directory, request: ReproductionRequest) -> Reproduc
     names = [str(each) if isinstance(each, str | os.PathLike) else each.card.name for each in encoders]
     alike = {"quick": request.quick, "seed": int(request.options.get("seed") or 0), "encoder": names}
     portraits = request.options.get("portraits")
-    if directory.exists(RECORD):
+    if directory.exists(REPRODUCTION):
         record = read_record(directory)
         for name in ALIKE:
             if getattr(record, name) != alike[name]:
@@ -110,7 +114,7 @@ def _open_record(directory: Directory, request: ReproductionRequest) -> Reproduc
     else:
         if directory.contents():
             raise RunMismatchError(
-                f"{directory.url}: not empty and no reproduction: it has no {RECORD}; give another --out"
+                f"{directory.url}: not empty and no reproduction: it has no {REPRODUCTION}; give another --out"
             )
         record = ReproductionRecord(created=datetime.now(UTC).isoformat("T", "seconds"), papers=[], models=[], **alike)
     papers = {*record.papers, *(paper.name for paper in request.papers)}
@@ -134,14 +138,14 @@ def _open_record(directory: Directory, request: ReproductionRequest) -> Reproduc
 
 
 def _write_record(directory: Directory, record: ReproductionRecord) -> None:
-    directory.write_json(RECORD, record.model_dump(mode="json"))
+    directory.write_json(REPRODUCTION, record.model_dump(mode="json"))
 
 
 def look_ahead(out: str | os.PathLike[str], request: ReproductionRequest) -> Needs:
     """Estimate what a reproduction takes. Models are loaded; nothing is drawn or written."""
     directory = Directory(out)
     planned, rates, finished = request.planned_in(directory), dict[str, Rate](), {}
-    if directory.exists(RECORD):
+    if directory.exists(REPRODUCTION):
         record = read_record(directory)
         rates, finished = _known_rates(record), _finished(directory, record)
     return needs_of(planned, Models(), rates, finished, draws=False)

@@ -110,7 +110,7 @@ def laid_out(
 
     Parameters
     ----------
-    by_model : the cells of the table by our models, as :func:`~clinometer.exports.paper_tables.paper_table` has them.
+    by_model : the cells of the table by our models, as :func:`~clinometer.papers.printed.paper_table` has them.
     renamed : of a rehearsal, its names for the paper's names.
     """
     frames = {model: frame for model, frame in by_model.items() if len(frame)}

@@ -47,7 +47,6 @@ from clinometer.pipeline.execution import (
     require_traced,
     rounds_of,
 )
-from clinometer.pipeline.options import Encoders, Readers
 from clinometer.pipeline.parallel import Parallel
 from clinometer.pipeline.recipes import (
     Models,
@@ -60,7 +59,7 @@ from clinometer.pipeline.recipes import (
     one_by_one,
     require_texts,
 )
-from clinometer.pipeline.request import OF_SUITE, AuditRequest
+from clinometer.pipeline.request import OF_SUITE, AuditRequest, Encoders, Readers
 from clinometer.pipeline.results import refresh_report, score
 from clinometer.readings.fit import misfits, require_learned
 from clinometer.readings.folder import read_groups, read_known

@@ -36,7 +36,7 @@ from clinometer.models.protocols import (
 )
 from clinometer.models.readers import Reader, require_answer
 from clinometer.models.registry import with_presets
-from clinometer.pipeline.options import Encoders, Readers
+from clinometer.pipeline.request import Encoders, Readers
 from clinometer.runs.answers import reader_question
 from clinometer.runs.ledger import embeddings_name, readings_name
 from clinometer.runs.tracing import WatchedGenerator

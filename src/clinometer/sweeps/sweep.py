@@ -20,9 +20,8 @@ from clinometer.models.weights import user_path
 from clinometer.pipeline.audits import Steering, Workers, audit, load_asked_suite
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.execution import SteeredRounds, rounds_of
-from clinometer.pipeline.options import Encoders
 from clinometer.pipeline.recipes import Models
-from clinometer.pipeline.request import AuditRequest, CellOptions, ask
+from clinometer.pipeline.request import AuditRequest, CellOptions, Encoders, ask
 from clinometer.report.html import notebook_html
 from clinometer.runs import Directory, Progress, Run
 from clinometer.suites import Suite

@@ -1,7 +1,7 @@
 """The trackers: each function sends one run by the tracker's own client; what is there already is not sent again.
 
-The module is run by ``clinometer.tracking.send`` as a process of its own, so that a client that hangs, prints or ends
-its process costs an audit nothing. Only the tracker knows whether a step was sent: no record is kept elsewhere.
+The module runs in a process of its own, so that a client that hangs, prints or ends its process costs an audit nothing.
+Only the tracker knows whether a step was sent: no record is kept elsewhere.
 """
 
 from __future__ import annotations

@@ -17,8 +17,17 @@ from importlib.metadata import entry_points
 from typing import Any, Final
 
 from clinometer.errors import ClinometerError, EngineError
-from clinometer.pipeline.engines.dispatch import MOST_DEATHS, Death, Done, Engine, Unit, Work, gpu_table, placed
-from clinometer.pipeline.engines.local import LocalEngine
+from clinometer.pipeline.engines.dispatch import (
+    MOST_DEATHS,
+    Death,
+    Done,
+    Engine,
+    LocalEngine,
+    Unit,
+    Work,
+    gpu_table,
+    placed,
+)
 
 __all__ = ["MOST_DEATHS", "Death", "Done", "Engine", "Unit", "Work", "open_engine", "places_by_weights"]
 

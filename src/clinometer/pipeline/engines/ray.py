@@ -33,9 +33,10 @@ from clinometer.pipeline.engines.dispatch import (
     WorkerDiedError,
     dispatch,
     gpu_table,
+    make,
+    pickled_work,
     share_of_a_gpu,
 )
-from clinometer.pipeline.engines.local import make, pickled_work
 
 STORE_BYTES: Final = 128 * 2**20
 """Ray's store of objects on a machine of its own making: images never pass through it, so it need not be large."""
@@ -155,7 +156,7 @@ class _Worker:
         """Answer that the worker is up."""
 
     def make(self, key: str, work: bytes | None, unit: Unit) -> Any:
-        """Make a unit; see :func:`clinometer.pipeline.engines.local.make`."""
+        """Make a unit; see :func:`clinometer.pipeline.engines.dispatch.make`."""
         return make(key, work, unit)
 
 
