@@ -27,7 +27,7 @@ from clinometer.readings.fit import unfit
 from clinometer.runs.browse import found_below
 from clinometer.runs.run import Run
 from clinometer.runs.verification import SCORES, are_whole, outdated
-from clinometer.stats.latest_change import fewest_records, latest_change
+from clinometer.stats.change import fewest_records, latest_change
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scores import GAP, OWN_RATE, RATE, REFUSAL
 from clinometer.studies.refusals.scoring import with_refusals
