@@ -58,7 +58,7 @@ def test_labels_become_the_table_of_every_model_that_is_in_the_folder(folder, tm
     assert "of 3 cells, χ² without a correction puts 2 below .05, the exact test 2; 2 have q" in page
     assert "held back" in page  # a model that nobody here has a name for
     assert "FLUX" in page  # the print is of it, too
-    assert "p-values were not at hand: put printed.csv" in page
+    assert "p-values are not available: put printed.csv" in page
     assert "0.022" in page
     again = cm.reproduce("prompting", tmp_path / "out", pictures=folder, report=False)
     assert not again.failed

@@ -246,7 +246,7 @@ def test_rates_that_may_be_alike_are_not_called_more(report):
         (lost | {"value": 0.0}, "for men and for women differ by 0.00 [−0.60, 0.40]"),
         (
             lost | {"high": -0.05, "p": 0.02, "verdict": "more", "side": "woman"},
-            "Pictures of women, against those of men, are missing (refused or of one colour) more",
+            "Pictures of women are missing (refused or of one colour) more often than those of men",
         ),
     ):
         scores = pd.concat([report.scores, pd.DataFrame([row])])

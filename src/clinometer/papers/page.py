@@ -46,7 +46,7 @@ from clinometer.studies import study_of
 from clinometer.studies.reporting import page_and_view
 from clinometer.suites import load_suite
 
-REHEARSAL = "A rehearsal: other words, another model. It shows the whole way, and says nothing of the paper’s numbers."
+REHEARSAL = "A rehearsal: other words, another model. It shows every step, and says nothing about the paper’s numbers."
 REHEARSAL_IN_SHORT = "Rehearsal: other words, another model."
 QUICK = "A quick look: so few images that most intervals are wide and few verdicts are given (--quick)."
 
@@ -161,7 +161,7 @@ class PaperPage:
                 lines.append((f"{run.name}, {run.model}", status.reason or "not begun"))
         planned = {run.name for run in self.planned}
         specs: dict[str, PaperRun | CountedRun] = {**self.paper.runs, **self.paper.counted}
-        lines += [(name, f"not brought: {spec.needs}") for name, spec in specs.items() if name not in planned]
+        lines += [(name, f"not provided: {spec.needs}") for name, spec in specs.items() if name not in planned]
         return [*lines, *self.lost.items()]
 
     @cached_property
@@ -293,14 +293,14 @@ class PaperPage:
     def finding(self) -> str:
         """Summarise the page in one sentence."""
         if not self.finished:
-            return "No run of this paper is finished: there is nothing to hold against it yet."
+            return "No run of this paper is finished: there is nothing to compare with it yet."
         if self.is_rehearsal:
             return REHEARSAL
         if self.paper.counted:
             return " ".join(f"{each.part.heading}: {each.table.said[0]}" for each in self.parts if each.table)
         frames = list(self.cells.values())
         if not sum(frame.paper_inside.notna().sum() for frame in frames):
-            return "No printed number has an interval of ours beside it."
+            return "No printed number can be compared with an interval of ours."
         inside = pd.concat([frame.paper_inside.dropna() for frame in frames]).astype(bool)
         printed = f"{inside.sum()} of {wording.count(len(inside), 'printed number')}"
         return f"{printed} lie in the 95\N{NARROW NO-BREAK SPACE}% intervals of what was measured here."

@@ -185,7 +185,7 @@ def said_of(cells: pd.DataFrame) -> list[str]:
         )
     else:
         lines.append(
-            f"The paper's own p-values were not at hand: put {PRINT} (model, concept, p) beside {LIST}, and they stand "
-            "in the column of χ²."
+            f"The paper's own p-values are not available: put {PRINT} (model, concept, p) next to {LIST}, and they are "
+            "shown in the column of χ²."
         )
     return lines

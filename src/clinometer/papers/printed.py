@@ -133,7 +133,7 @@ FEWEST = 3
 def correlations(correlated: Correlated | None, by_model: dict[str, pd.DataFrame]) -> list[str]:
     """Describe the rank agreement of the two columns that a table correlates, one sentence per model.
 
-    Where nobody has rated our pictures, the paper's own fractions stand in for them, which are of other pictures.
+    Where nobody has rated our pictures, the paper's own fractions stand in for them, which are from other pictures.
     """
     if correlated is None:
         return []
@@ -143,7 +143,7 @@ def correlations(correlated: Correlated | None, by_model: dict[str, pd.DataFrame
         machine = cells[cells.column == correlated.machine].set_index("concept").run
         rated = people.run.notna().sum() >= FEWEST
         tau = tau_of(people.run if rated else people.paper, machine)
-        whose = "people’s fractions" if rated else "the paper’s fractions, which are of other pictures,"
+        whose = "people’s fractions" if rated else "the paper’s fractions, which are from other pictures,"
         estimate = wording.with_interval(tau.value, tau.low, tau.high) if isfinite(tau.value) else tau.reason
         sentences.append(
             f"{f'{model}: ' if len(by_model) > 1 else ''}Kendall’s τ of {whose} and the machine’s scores of these "

@@ -179,7 +179,7 @@ def _said(model: str, frame: pd.DataFrame, *, several: bool) -> str:
     inside = printed.paper_inside.dropna().astype(bool)
     rest = len(printed) - len(inside)
     whose = f"the intervals of {model}" if several else "our 95\N{NARROW NO-BREAK SPACE}% intervals"
-    without = f"; {wording.count(rest, 'number has', 'numbers have')} no interval beside" if rest else ""
+    without = f"; {wording.count(rest, 'number has', 'numbers have')} no interval to compare with" if rest else ""
     return f"{inside.sum()} of {wording.count(len(inside), 'printed number')} lie in {whose}{without}."
 
 
