@@ -164,7 +164,7 @@ def internal_summary(view: LeaningView) -> list[dict[str, Any]]:
 OTHER_AUDITS: Final = (
     ("gender_gap", "HEIM", "|share − ½|", "0 at parity, ½ at most"),
     ("mean_absolute_deviation", "DALL-Eval", "MAD", "0 when all groups are seen equally often"),
-    ("entropy_bias", "OpenBias", "1 − H/ln K", "0 when all groups are seen equally often, 1 when one is"),
+    ("entropy_bias", "OpenBias", "1 − H/ln K", "0 when all groups are seen equally often, 1 when only one is seen"),
     ("distribution_bias", "Vice", "area", "K − 1 when all groups are seen equally often, smaller when one dominates"),
     ("miss_rate", "Vice", "misses", "share of images nearer to a blank prompt than to their own text"),
 )
