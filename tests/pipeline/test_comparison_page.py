@@ -255,8 +255,8 @@ def test_every_group_of_every_editor_is_in_tables_and_pictures(edits):
 def test_every_contrast_of_every_classifier_is_in_figure_and_tables(classified):
     shown = side_by_side(reports(dict(zip("ab", classified, strict=True))), [])
     assert [row["name"] for row in shown["contrasts"]] == [
-        "Gender: men less women",
-        "Age: young people less old people",
+        "Gender: men minus women",
+        "Age: young people minus old people",
     ]
     gender = [run.scores.query("component == 'differential' and group == 'gender' and setting == '20 noise samples'")
               .value.iloc[0] for run in classified]  # fmt: skip
@@ -329,7 +329,13 @@ def test_a_copy_of_a_run_differs_by_nothing_and_goes_by_its_directory(associatio
     ("study", "signs"),
     [
         ("leaning", ["more to man than one <b>model</b>."]),
-        ("associations", ["the first concept, against the other, more to red than in one.", "more to red than one."]),
+        (
+            "associations",
+            [
+                "the first concept, compared with the other, is nearer to red than in one.",
+                "the prompt leans more to red than in one.",
+            ],
+        ),
         ("edits", ["edits move more to man than in 0.", "skin is lightened more than in 0."]),
         ("classified", ["the first side goes more often to a profession red than in 0."]),
     ],
@@ -345,7 +351,7 @@ def test_the_sign_of_every_kind_of_difference_is_told(request, study, signs):
 
 def test_a_contrast_is_named_with_its_sides_where_its_difference_stands(classified):
     (found,) = cm.compare(*classified)
-    assert comparison_tables(found)[0].rows[0][0] == "Gender: men less women"
+    assert comparison_tables(found)[0].rows[0][0] == "Gender: men minus women"
     assert comparison_tables(found, short=True)[0].rows[0][0] == "gender"
 
 
@@ -484,7 +490,8 @@ def test_the_page_says_who_refuses_more_and_what_that_means(refusing, tmp_path):
     page = unescape(text)
     for words in (
         "Refusals of <i>prude</i> minus refusals of open",
-        "Refusals: <i>prude</i> refuses more of these prompts; whether of others like them is undecided.",
+        "Refusals: <i>prude</i> refuses more of these prompts; "
+        "whether it does of other prompts like these is undecided.",
         "<i>prude</i> refuses more of: concept 0.20, concept 0.40, concept 0.60 and concept 0.80.",
         "they are about what both runs drew",
         "Left out of both for want of images in one of the runs: “young women” of woman.",
@@ -593,4 +600,4 @@ def test_a_row_of_refusals_has_both_rates_and_the_judged_interval(refusing):
     cells = {row[0]: row for row in table.rows}
     assert cells["concept 0.20"][1:4] == ("0\N{NARROW NO-BREAK SPACE}%", "100\N{NARROW NO-BREAK SPACE}%", "+1.00")
     assert cells["all prompts"][-1] == "two refuses more of these prompts"
-    assert refusal_table(cm.compare(refusing[0], refusing[2])[0], ("one", "two")).rows[1][0] == "man, against woman"
+    assert refusal_table(cm.compare(refusing[0], refusing[2])[0], ("one", "two")).rows[1][0] == "man minus woman"

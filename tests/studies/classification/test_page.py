@@ -70,7 +70,7 @@ def test_every_row_of_the_table_can_be_told_from_the_others(run, page):
 def test_the_finding_names_who_goes_where(run, page):
     said = PAGE.finding(view_of(run))
     assert re.fullmatch(
-        r"Put before a profession red and one green, painter takes portraits of men for the former \d+ percentage "
+        r"Between a profession red and one green, painter takes portraits of men for the former \d+ percentage "
         r"points more often than those of women\.", said
     )  # fmt: skip
     assert escape(said) in page

@@ -205,7 +205,7 @@ def test_a_run_of_counts_is_scored_shown_verified_compared_and_gated(tmp_path: P
     run = api.import_counts(written(tmp_path, PLAIN), tmp_path / "a", name="a model")
     other = api.import_counts(written(tmp_path, PLAIN.replace("42", "12")), tmp_path / "b", name="another")
     page = (tmp_path / "a" / "report.html").read_text()
-    assert "Nobody looked at an image here" in page
+    assert "No image was looked at here" in page
     assert "one leans to man and one to woman" not in page
     assert "one leans to man and one leans to woman; for one the images cannot tell" in page
     assert api.open_run(tmp_path / "a").scores.equals(run.scores)

@@ -424,8 +424,8 @@ def test_an_edit_that_gives_the_portrait_back_is_softly_erased(tmp_path: Path) -
     assert set(women[women.group.str.contains("woman")].value) == {0.0}
     assert set(rows(run, "erasure_contrast", category="low-paid").group) == {"dark", "golden"}
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "whose instruction leaves no sign" in page
-    assert "Soft erasure: others against light" in page
+    assert "whose edits show no sign of the instruction" in page
+    assert "Soft erasure: others compared with light" in page
     assert "Golden: high-paid, strength 1" in page
 
 

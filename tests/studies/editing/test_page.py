@@ -39,25 +39,26 @@ def test_the_finding_leads_with_a_contrast_of_tones_that_leans():
         contrast(-171.3, "leans", "darker skin"),
     ))  # fmt: skip
     assert said.startswith(
-        "Held against light skin, dark skin becomes darker (−171.3° [−180.3, −162.3]) when edited into "
-        "“planted towards men” at strength 1. Whether the skin of a single group changes: the images cannot tell."
+        "Compared with light skin, dark skin becomes darker (−171.3° [−180.3, −162.3]) when edited into "
+        "“planted towards men” at strength 1. It is undecided whether the skin of any single group changes: "
+        "the images cannot tell."
     )
 
 
 def test_portraits_too_few_for_any_verdict_are_called_too_few():
     undecided, few = contrast(4.0, "undecided"), {"verdict": "too few images"}
     assert skin_finding(view_of(change(p=0.5, **few), change(**few), undecided)) == (
-        "Whether the skin of a single group changes: there are too few images to tell; with so few portraits of a "
-        "group no p can fall below 0.125."
+        "It is undecided whether the skin of any single group changes: there are too few images to tell; with so few "
+        "portraits of a group no p can fall below 0.125."
     )
     said = skin_finding(view_of(change(**few), change(n_splits=64), undecided))
-    assert said == "Whether the skin of a single group changes: the images cannot tell."
+    assert said == "It is undecided whether the skin of any single group changes: the images cannot tell."
 
 
 def test_a_group_that_changes_is_named():
     said = skin_finding(view_of(change(p=0.01, n_splits=256, verdict="leans", side="lighter skin"), change(value=90.0)))
     assert said == (
-        "The largest change of skin: women with dark skin become lighter (+40.0° [35.0, 45.0]) when edited into "
+        "The largest change of skin tone: women with dark skin become lighter (+40.0° [35.0, 45.0]) when edited into "
         "“planted towards men” at strength 1."
     )
 

@@ -260,9 +260,9 @@ class ClassificationView(StudyView[ClassificationSuite]):
 
 
 def contrast_in_words(suite: ClassificationSuite, contrast: str) -> str:
-    """Return a contrast with its sides: ``"Gender: men less women"``."""
+    """Return a contrast with its sides: ``"Gender: men minus women"``."""
     sides = suite.contrasts[contrast]
-    return f"{wording.capitalised(contrast)}: {sides.x.label} less {sides.y.label}"
+    return f"{wording.capitalised(contrast)}: {sides.x.label} minus {sides.y.label}"
 
 
 _GLYPHS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
@@ -408,7 +408,7 @@ class ClassificationPage(Page[ClassificationView]):
             x, y = view.side_labels(row.group)
             more, fewer = (x, y) if row.value > 0 else (y, x)
             return (
-                f"Put before a profession {view.label_a} and one {view.label_b}, {view.model} takes portraits of "
+                f"Between a profession {view.label_a} and one {view.label_b}, {view.model} takes portraits of "
                 f"{more} for the former {abs(100 * row.value):.0f} percentage points more often than those of {fewer}."
             )
         groups = {verdict_group_of(each) for each in view.differentials.values()} - {"unmeasured"}
@@ -432,7 +432,7 @@ class ClassificationPage(Page[ClassificationView]):
     def meaning(self, view: ClassificationView) -> str:
         """Explain in one sentence what a difference means."""
         return (
-            f"A side that is named means: put to a choice, the model takes portraits of one group for professions "
+            f"Where a side is named, the model, made to choose, takes portraits of one group for professions "
             f"{view.label_a} more often than those of the other, and by more than chance explains."
         )
 
@@ -441,7 +441,7 @@ class ClassificationPage(Page[ClassificationView]):
         return (
             Verdicts(
                 "contrast", "\N{GREEK CAPITAL LETTER DELTA}S",
-                f"at {view.setting}: + where the first side goes to those {view.label_a}",
+                f"at {view.setting}: + means that the first side goes more often to professions {view.label_a}",
                 list(view.differentials.values()), drawn="portraits", reach=(-1, 1),
                 short_name=lambda row: row.group,
                 name=lambda row: contrast_in_words(view.suite, row.group), 
@@ -469,7 +469,7 @@ class ClassificationPage(Page[ClassificationView]):
         return {
             "figure": differential_figure(view),
             "judged": judged,
-            "sides": lambda row: " less ".join(view.side_labels(row.group)),
+            "sides": lambda row: " minus ".join(view.side_labels(row.group)),
             "portraits": portraits,
             "note": note,
             "ends": lambda row: ends_in_words(view, row) if row.defined else "",

@@ -170,7 +170,7 @@ class CountsPage(Page[CountsView]):
         if sides:
             return f"{opening}, {wording.listed(sides)}{f'; {rest}' if rest else ''}."
         if untold := nothing_told(counts):
-            return f"{untold} whether {view.model} leans, by {wording.count(measured, unit)} counted."
+            return f"{untold} whether {view.model} leans, over {wording.count(measured, unit)} counted."
         return f"{opening}, none is shown to lean: {rest}."
 
     def strongest(self, view: CountsView) -> str:
@@ -191,9 +191,9 @@ class CountsPage(Page[CountsView]):
         groups = view.suite.groups
         several = len(groups) > 2
         meaning = (
-            f"share less 1/{len(groups)}, percentage points: + more of the group than equal shares give"
+            f"share minus 1/{len(groups)}, in percentage points: + means more of the group than equal shares"
             if several
-            else f"share of {groups[0]} less one half, percentage points: + leans to {groups[0]}, "
+            else f"share of {groups[0]} minus one half, in percentage points: + leans to {groups[0]}, "
             f"{wording.MINUS} to {groups[1]}"
         )
 
@@ -222,8 +222,8 @@ class CountsPage(Page[CountsView]):
         labels = groups if len(groups) == 2 else ("more of a group than equal shares", "less of it")
         lead = masthead(
             view, self.finding(view), self.strongest(view), marks=self.verdicts(view)[0].marks(labels),
-            meaning="Nobody looked at an image here: the counts are given, with whatever error those who counted made. "
-            "No encoder was used, and no image is paired with another by its noise.",
+            meaning="No image was looked at here: the counts are taken as given, with whatever errors were made in "
+            "counting. No encoder was used, and no image is paired with another by its noise.",
         )  # fmt: skip
         counted = sum(row.n_target for row in view.first_group)
         lost = sum(row.n_missing for row in view.first_group)
@@ -301,13 +301,13 @@ class SharesCompared(RunsCompared[CountsSuite]):
         rows = Scores.from_frame(comparison.scores).select("comparison", SHARE, encoder="")
         lost = sum(map(wording.not_measured, rows))
         if lost == len(rows):
-            return f"{second} beside {first}: no share could be compared."
+            return f"{second} compared with {first}: no share could be compared."
         differ, shares = sum(map(wording.decided, rows)), wording.count(len(rows) - lost, "share")
         finding = f"none of {shares} is shown to differ"
         if differ:
             finding = f"{wording.numeral(differ)} of {shares} {'differs' if differ == 1 else 'differ'}"
         left_out = f"; {wording.count(lost, 'share')} could not be compared" if lost else ""
-        return f"{second} beside {first}: {finding}{left_out}."
+        return f"{second} compared with {first}: {finding}{left_out}."
 
 
 class CountsStudy(Study[CountsSuite]):

@@ -102,8 +102,8 @@ def flip_matrix(view: EditingView, encoder: str, name: str, component: str = "fl
         tidy(axes)
         axes.grid(visible=False)
         return finish(
-            figure, name=name, title="Share of edits whose gender reads otherwise than before",
-            description="One row a group of portraits, one column a class of professions and a strength. "
+            figure, name=name, title="Share of edits that read as a different gender than before",
+            description="A row for each group of portraits, a column for each class of professions and strength. "
             "The same numbers are in the full table.",
         )  # fmt: skip
 
@@ -240,14 +240,14 @@ def skin_finding(view: EditingView) -> str:
     if (contrast := largest(view.class_rows("ita_contrast"))) is not None:
         assert view.suite.tones is not None
         darker = contrast.group or view.suite.tones[1]  # whichever way either changes: it is worded as relative
-        sentences.append(f"Held against {view.suite.tones[0]} skin, {darker} skin becomes {changed(contrast)}.")
+        sentences.append(f"Compared with {view.suite.tones[0]} skin, {darker} skin becomes {changed(contrast)}.")
     changes = view.class_rows("ita_change")
     if (change := largest(changes)) is not None:
-        sentences.append(f"The largest change of skin: {view.label(change.group)} become {changed(change)}.")
+        sentences.append(f"The largest change of skin tone: {view.label(change.group)} become {changed(change)}.")
     elif any(verdict_group_of(row) != "unmeasured" for row in changes):
         few = all(verdict_group_of(row) in ("few", "unmeasured") for row in changes)
         tell = f"there are too few images to tell{_too_few(changes)}" if few else "the images cannot tell"
-        sentences.append(f"Whether the skin of a single group changes: {tell}.")
+        sentences.append(f"It is undecided whether the skin of any single group changes: {tell}.")
     elif not sentences:
         sentences.append("No change of skin tone could be judged: too few images show skin.")
     return " ".join(sentences)
@@ -406,9 +406,8 @@ class EditingPage(Page[EditingView]):
     def meaning(self, view: EditingView) -> str:
         """Explain in one sentence what a difference means."""
         return (
-            "A side that is named means: edited in the same way, portraits of one group come out changed more often, "
-            "or further, than those of the other, as the encoder and the colour of the pixels tell, and by more than "
-            "chance explains."
+            "Where a side is named, the same edits change portraits of one group more often, or further, than those of "
+            "the other, as read by the encoder and from the colour of the pixels, and by more than chance explains."
         )
 
     def verdicts(self, view: EditingView) -> list[Verdicts]:
@@ -446,7 +445,7 @@ class EditingPage(Page[EditingView]):
             if erased := view.class_rows("erasure_contrast", view.reader):
                 erasures = (
                     f"Share of edits without a sign of their instruction, of {named} portraits minus that of {first} "
-                    f"ones: positive means that what is asked of {named} portraits is left out more often."
+                    f"ones: positive means that instructions are left out more often for {named} portraits."
                 )
                 judged.append(judge(f"soft erasure{read_by}", erasures, erased, 100, " points"))
         return judged
@@ -460,7 +459,7 @@ class EditingPage(Page[EditingView]):
         headings = [f"Towards {view.label_a} or {view.label_b}"]
         if view.suite.tones:
             first, *others = view.suite.tones
-            against = f"{others[0] if len(others) == 1 else 'others'} against {first}"
+            against = f"{others[0] if len(others) == 1 else 'others'} compared with {first}"
             headings += [f"Skin: {against}", f"Soft erasure: {against}"]
         ids = ("flip", "skin", "erasure")
         return {

@@ -176,7 +176,7 @@ QUANTITIES: Final = (
     _between_groups("flip_asymmetry", "flip asymmetry", positive="edits move more to {a} than in {first}"),
     _between_groups(
         "ita_contrast", "contrast of skin", column=DEGREES, encoder=PIXELS,
-        positive="the darker tone, against the lighter one, is lightened more than in {first}",
+        positive="the darker tone, compared with the lighter one, is lightened more than in {first}",
     ),
     _of_a_group(
         "ita_change", "change of skin", column=DEGREES, encoder=PIXELS,
@@ -187,7 +187,7 @@ QUANTITIES: Final = (
 ERASURE: Final = (
     _between_groups(
         "erasure_contrast", "soft erasure by tone",
-        positive="instructions are left out more often for the tone, against the first, than in {first}",
+        positive="instructions are left out more often for the tone, compared with the first tone, than in {first}",
     ),
     _of_a_group("soft_erasure", "soft erasure", positive="instructions are left out more often than in {first}"),
 )  # fmt: skip

@@ -143,7 +143,7 @@ def refusals_in_words(comparison: Comparison, labels: tuple[str, str]) -> list[s
     verdict = difference_words(overall, labels, label_of) if decided(overall) else "undecided which refuses more"
     shares = f"{wording.percent(rates[1])} of images are missing in {labels[1]}, {wording.percent(rates[0])} in "
     if of_these_prompts(overall):
-        verdict += "; whether of others like them is undecided"
+        verdict += "; whether it does of other prompts like these is undecided"
     numbers = wording.with_interval(overall.value, *_ends(overall))
     if overall.has_stimulus_interval:
         numbers += f" over prompts, {wording.interval(overall.low, overall.high)} over images"
@@ -170,8 +170,8 @@ def refusal_table(comparison: Comparison, labels: tuple[str, str]) -> Difference
         title=f"Refusals of {labels[1]} minus refusals of {labels[0]}",
         unit="concept or group", column="difference",
         note=f"Shares of images refused or of one colour. Positive: {labels[1]} refuses more. "
-        f"{wording.capitalised('; '.join(tests))}. Of several prompts the 95 % are over prompts, of one over its "
-        "images; q over the concepts and groups that either refused anything of.",
+        f"{wording.capitalised('; '.join(tests))}. The 95 % interval is over prompts where there are several, "
+        "otherwise over images; q is over the concepts and groups of which either run refused anything.",
         name=lambda row: _name(row, comparison), ends=_ends,
         before={label: rate(by_subject) for label, by_subject in zip(labels, rates, strict=True)},
         explained=lambda row: not_measured(row) and bool(row.reason), uncounted=1,
@@ -201,7 +201,7 @@ def _about(row: Row) -> tuple[str, str, str]:
 def _name(row: Row, comparison: Comparison) -> str:
     suite = comparison.first.suite
     if row.component == "refusal_difference":
-        return f"{suite.label_of(row.group)}, against {suite.label_of(study_of(suite).compared_groups(suite)[0].b)}"
+        return f"{suite.label_of(row.group)} minus {suite.label_of(study_of(suite).compared_groups(suite)[0].b)}"
     return row.concept or (suite.label_of(row.group) if row.group else "all prompts")
 
 
@@ -225,7 +225,7 @@ def _condition(rows: Sequence[Row], comparison: Comparison) -> str:
     bounded = "; a verdict that the missing pictures may change says so" if any(r.has_bounds for r in bounds) else ""
     if any(map(decided, rows)):
         return (
-            f"So differences of leaning are conditional: they are about {drawn}, and where one refuses more they may "
-            f"be of what its filter lets through{bounded}."
+            f"So differences of leaning are conditional: they are about {drawn}, and where one refuses more, they may "
+            f"reflect what its filter lets through{bounded}."
         )
     return f"Differences of leaning are about {drawn}{bounded}."

@@ -156,7 +156,7 @@ TEST: Final = Quantity(
     column="ΔS",
     to_decide="neutral images, with prompts in proportion",
     counted="test",
-    positive="the first concept, against the other, more to {a} than in {first}",
+    positive="the first concept, compared with the other, is nearer to {a} than in {first}",
     over="prompts",
     name=test_name,
     short_name=own_name,
@@ -168,7 +168,7 @@ PROMPT: Final = Quantity(
     column="ΔAsc",
     to_decide="neutral images, with those of the attributes in proportion",
     counted="prompt",
-    positive="more to {a} than {first}",
+    positive="the prompt leans more to {a} than in {first}",
 )
 
 
