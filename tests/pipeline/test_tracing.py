@@ -251,7 +251,7 @@ def test_an_onset_is_so_many_steps_later_within_the_ends_of_both(sketches):
     unknown = later[later.value.isna()]
     assert unknown.reason.str.contains("run: the finished images are not shown to lean").all()
     tables = {table.title: table for table in comparison_tables(found, ("early", "late"))}
-    (table,) = (own for title, own in tables.items() if title == "On the way to the images: late against early")
+    (table,) = (own for title, own in tables.items() if title == "On the way to the images: late compared with early")
     assert len(table.rows) == 4
     assert any(row[1].startswith("+2 [") for row in table.rows)
 

@@ -217,7 +217,7 @@ def reader_table(view: View) -> list[tuple[str, ...]]:
         for concept in question["concepts"]
     ]  # fmt: skip
     head = (
-        "Question", "Concept", "Share of", "Of the read, as read", "Corrected", "With the unread", "Known alike",
+        "Question", "Concept", "Share of", "As read", "Corrected", "Bounds", "Alike",
         "Verdict", "Note",
     )  # fmt: skip
     return [head, *rows] if rows else []
