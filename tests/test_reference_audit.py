@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import yaml
 
-import clinometer as cm
 from clinometer.models import reference
 from clinometer.suites import load_suite
 from tests import quick
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory):
-    return cm.audit(out=tmp_path_factory.mktemp("reference") / "run", steps=2, resamples=quick.RESAMPLES)
+    return quick.audit(out=tmp_path_factory.mktemp("reference") / "run", steps=2, report=True)
 
 
 def rows(run, metric, component):

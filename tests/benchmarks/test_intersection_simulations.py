@@ -8,6 +8,8 @@ import pytest
 from benchmarks import intersection_simulations as sim
 from tests.benchmarks.page_tables import told
 
+pytestmark = pytest.mark.usefixtures("shortcuts")
+
 
 def test_mirroring_an_axis_leaves_the_population_as_it_is():
     """So that whatever is found at parity is false: the centres of cells and words are each other's mirror images."""

@@ -7,6 +7,8 @@ import pytest
 from benchmarks import split_simulations as sim
 from tests.benchmarks.page_tables import told
 
+pytestmark = pytest.mark.usefixtures("shortcuts")
+
 
 @pytest.mark.thorough
 def test_where_guidance_adds_nothing_it_is_seldom_said_to_add():

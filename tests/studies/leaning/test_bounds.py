@@ -26,6 +26,8 @@ from tests.studies.leaning.studies import design, embeddings, mcas_study, unit
 from tests.studies.t2iat.designs import DESIGN as T2IAT
 from tests.studies.t2iat.designs import embeddings as t2iat_embeddings
 
+pytestmark = pytest.mark.usefixtures("shortcuts")
+
 OPTIONS = {"n_resamples": 50, "n_permutations": 0}
 IMAGED = ("ii", "ita", "image_part", "mcas")
 
