@@ -10,6 +10,8 @@ from clinometer.stats.permutation import sign_flip_test
 from tests.docs.pages import blocks, numbers, page, table_rows
 from tests.toys import Eye, Painter, toy_t2iat_suite
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 PAGE = page("docs/t2iat.md")
 
 

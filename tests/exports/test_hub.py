@@ -204,6 +204,7 @@ def test_counts_have_no_images_to_publish(tmp_path):
         cm.export(counted, tmp_path / "out", dataset=True)
 
 
+@pytest.mark.usefixtures("shortcuts")
 @pytest.mark.thorough
 def test_nothing_of_a_run_names_a_host_a_user_or_a_home(tmp_path, monkeypatch):
     home = tmp_path / "zebrahome"

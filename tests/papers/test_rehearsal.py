@@ -15,7 +15,9 @@ from clinometer.report.rows import Scores
 from clinometer.suites import ClassificationSuite, T2iatSuite
 from tests.latex import CLASSES, complaints
 
-pytestmark = [pytest.mark.thorough, pytest.mark.slow, pytest.mark.pages]
+pytestmark = [
+    pytest.mark.thorough, pytest.mark.slow, pytest.mark.pages, pytest.mark.usefixtures("shortcuts_of_a_module")
+]  # fmt: skip
 
 
 PLANTED = "crafts-services", "outdoors-indoors"

@@ -19,7 +19,7 @@ from tests.web.serving import client
 __all__ = ["cli"]
 FEW = {"resamples": 99}
 SD21 = "stabilityai/stable-diffusion-2-1"
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shortcuts_of_a_module")]
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,8 @@ from clinometer.sweeps.sweep import LoadedObjects, request_of
 from tests.models.openai.image_server import ImageServer, png
 from tests.toys import Eye, Painter, toy_suite, two_wordings
 
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
+
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):

@@ -118,8 +118,8 @@ def test_which_leans_more_over_all():
 
 @pytest.mark.thorough
 def test_the_test_keeps_its_level_and_the_interval_its_cover():
-    """Two independent runs of one model, 120 times: p ≤ 0.05 in no more than 11 % (binomial, 3 standard errors)."""
-    false, covered, n = 0, 0, 120
+    """Two independent runs of one model, 60 times: p ≤ 0.05 in no more than 13 % (binomial, 3 standard errors)."""
+    false, covered, n = 0, 0, 60
     of = design(1, pairs={}, third=None, groups=("man", "woman"))
     of = replace(
         of, prompts={g: tuple(f"{age} {g}" for age in AGES) for g in of.groups}, pairs=dict.fromkeys(of.groups, AGES)
@@ -144,8 +144,8 @@ def test_the_test_keeps_its_level_and_the_interval_its_cover():
         row = one(compare(run(), run(), of=of, paired=False), "comparison", "mcas", concept="target 0")
         false += row.p <= 0.05
         covered += row.low <= 0 <= row.high
-    assert false <= 0.11 * n
-    assert covered >= 0.89 * n
+    assert false <= 0.13 * n
+    assert covered >= 0.87 * n
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ class Deaf:
     """Draws the neutral prompt where a woman is asked for; mechanics are men by default, .85 planted."""
 
     def __init__(self):
-        self.inner = load_generator("reference", steps=5)
+        self.inner = load_generator("reference", steps=2)
         self.card = replace(self.inner.card, name="deaf")
         self.batch_size = self.inner.batch_size
 

@@ -135,7 +135,7 @@ def test_the_reference_model_is_tied_as_it_was_planted(tmp_path):
         concept["stimuli"] = concept["stimuli"][: 2 if name in ("crafts", "services") else 1]
     held["name"] = "t2iat/small"
     suite = suite_from_mapping(held, source="test").with_options(images=4)
-    run = quick.audit("reference", suite, tmp_path / "run", steps=4)
+    run = quick.audit("reference", suite, tmp_path / "run", steps=2)
     tests = scores(run, "t2iat", "differential_association").set_index("concept")
     assert tests.value["occupations"] > 0
     assert tests.value["activities"] > 0

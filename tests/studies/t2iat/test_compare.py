@@ -349,21 +349,21 @@ def test_one_prompt_in_each_set_has_no_interval_over_prompts():
 
 @pytest.mark.thorough
 def test_fewer_images_do_not_lean_more_by_chance_alone():
-    """60 times a model that leans nowhere, 12 images against 3: the magnitude has no sign, and p keeps its level."""
+    """40 times a model that leans nowhere, 12 images against 3: the magnitude has no sign, and p keeps its level."""
     signs, false = [], 0
-    for turn in range(60):
+    for turn in range(40):
         few, many = (embeddings(2 * turn + k, n=n, lean=0.0) for k, n in ((0, 3), (1, 12)))
         row = one(compare(few, many, OCCUPATIONS, paired=False, n_resamples=20), "magnitude")
         signs.append(row.value > 0)
         false += row.p <= 0.05
-    assert 18 <= sum(signs) <= 42  # binomial, 3 standard errors
-    assert false <= 8
+    assert 10 < sum(signs) < 30  # binomial, 3 standard errors
+    assert false <= 6
 
 
 @pytest.mark.thorough
 def test_the_tests_keep_their_level_and_the_intervals_their_cover():
-    """Two independent runs of one model, 80 times; bounds are 3 standard errors of the binomial."""
-    base, n = embeddings(), 80
+    """Two independent runs of one model, 50 times; bounds are 3 standard errors of the binomial."""
+    base, n = embeddings(), 50
     rng = np.random.default_rng(3)
     false = {"differential_association": 0, "association": 0, "magnitude": 0}
     covered = dict.fromkeys(false, 0)
@@ -385,8 +385,8 @@ def test_the_tests_keep_their_level_and_the_intervals_their_cover():
             low, high = (row.low, row.high) if component == "association" else (row.stimulus_low, row.stimulus_high)
             false[component] += row.p <= 0.05
             covered[component] += low <= 0 <= high
-    assert max(false.values()) <= 10, false
-    assert min(covered.values()) >= 70, covered
+    assert max(false.values()) <= 7, false
+    assert min(covered.values()) >= 43, covered
 
 
 def test_what_cannot_be_compared_is_refused():
