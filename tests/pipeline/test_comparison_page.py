@@ -328,7 +328,7 @@ def test_a_copy_of_a_run_differs_by_nothing_and_goes_by_its_directory(associatio
 @pytest.mark.parametrize(
     ("study", "signs"),
     [
-        ("leaning", ["more to man than one <b>model</b>."]),
+        ("leaning", ["further to man than one <b>model</b>."]),
         (
             "associations",
             [

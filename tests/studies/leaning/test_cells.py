@@ -88,9 +88,10 @@ UNDECIDED = ("undecided", 0.01)
         (UNDECIDED, UNDECIDED, UNDECIDED, "by gender and skin tone undecided; interaction undecided"),
         (UNDECIDED, ("balanced", 0.0), ("leans", 0.1),
          "by gender undecided; by skin tone shown balanced; men with light skin more often than men and light skin "
-         "alone give"),
+         "alone would give"),
         (("leans slightly", 0.1), UNDECIDED, ("leans", -0.1),
-         "leans to men; by skin tone undecided; men with light skin less often than men and light skin alone give"),
+         "leans to men; by skin tone undecided; men with light skin less often than men and light skin alone "
+         "would give"),
         (("not measured", float("nan")), ("not measured", float("nan")), ("not measured", float("nan")),
          "by gender and skin tone not measured; interaction not measured"),
     ],
