@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 import clinometer as cm
+from clinometer.errors import RunCorruptError
 from clinometer.runs.browse import stored_images, stored_in
 from clinometer.web import pictures as module
 from tests.web.serving import bomb, client, ids, pictures, replace_image, with_message
@@ -106,6 +107,17 @@ def test_only_a_few_rows_are_read_around_one(runs):
             held = stored_images(run, part, row)
             assert len(held) <= 8
             assert held[row][0] == sample.id
+
+
+def test_a_picture_of_a_part_whose_seal_is_broken_is_refused(runs, tmp_path):
+    """Its own hash fits: what lies beside the pixels is another, so the row may be somebody else's."""
+    shutil.copytree(runs / "step-900", tmp_path / "run")
+    run = cm.open_run(tmp_path / "run")
+    part = tmp_path / "run" / "samples" / "part-00000.parquet"
+    content = part.read_bytes()
+    part.write_bytes(b"PAR2" + content[4:])
+    with pytest.raises(RunCorruptError, match="it is not what was written"):
+        stored_images(run, 0, 1)
 
 
 def test_many_pictures_are_made_in_one_reading_of_their_part(runs, tmp_path, monkeypatch):

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate
 from math import nan
 from typing import Any, Final
 
 import numpy as np
-import pyarrow.parquet as pq
+import pyarrow as pa
 
-from clinometer._parquet import require_bounded
 from clinometer.errors import RunCorruptError, RunNotFoundError
-from clinometer.models.images import sha256
 from clinometer.runs.ledger import samples_name, vectors_name
 from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.run import Run
-from clinometer.runs.samples import ADDED, SAMPLE_SHAPE, WITHOUT_PIXELS
+from clinometer.runs.samples import ADDED, SAMPLE_SHAPE, WITHOUT_PIXELS, checked_image
 from clinometer.runs.storage import REDO, Directory
 from clinometer.stats.association import nearest_group, unit_vectors
 
@@ -29,8 +25,6 @@ _STAMPS: Final = ("size", "mtime", "LastModified", "last_modified", "updated", "
 """What filesystems say of a file that changes with it."""
 _ROWS: Final = 8
 """Images read at once on the way to the one that is wanted."""
-_BUFFER: Final = 1 << 20
-_IMAGE: Final = ["id", "sha256", "image.bytes"]
 
 
 @dataclass(frozen=True)
@@ -88,13 +82,7 @@ def planned_count(run: Run) -> int:
     RunCorruptError
         The plan is missing or damaged.
     """
-    name = run.directory.path("plan.parquet")
-    try:
-        with run.directory.fs.open(name, "rb") as file:
-            return int(pq.ParquetFile(file, pre_buffer=False).metadata.num_rows)
-    except Exception as error:  # damaged bytes lead Arrow to errors of many kinds
-        message = " ".join(str(error).split())[:200]
-        raise RunCorruptError(f"{name}: cannot be read ({message}). {PLAN_LOST}") from error
+    return run.directory.count_rows("plan.parquet", way_out=PLAN_LOST)
 
 
 def stored_in(run: Run, part: int) -> dict[str, Stored]:
@@ -118,63 +106,35 @@ def read_through(run: Run, part: int, rows: Collection[int]) -> Iterator[tuple[i
     RunCorruptError
         One is not what was written, or the part cannot be read.
     """
-    name, row_numbers, start = run.directory.path(samples_name(part)), set(rows), 0
-    with _opened(run, name) as opened:
-        for batch in opened.iter_batches(_ROWS, columns=_IMAGE, use_threads=False):
-            for order in sorted(row_numbers & set(range(start, start + batch.num_rows))):
-                yield order, _check(batch.slice(order - start, 1).to_pylist()[0], name)
-            start += batch.num_rows
+    wanted, path = set(rows), run.directory.path(samples_name(part))
+    for first, batch in _batches(run, part):
+        for row in sorted(wanted & set(range(first, first + batch.num_rows))):
+            yield row, checked_image(batch.slice(row - first, 1).to_pylist()[0], path)
 
 
-@contextmanager
-def _opened(run: Run, name: str) -> Iterator[pq.ParquetFile]:
-    """Open a part whose images are read a few at a time, and say of it what goes wrong meanwhile."""
-    try:
-        with run.directory.fs.open(name, "rb") as file:
-            opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)
-            require_bounded(opened, file, _IMAGE)
-            yield opened
-    except RunCorruptError:
-        raise
-    except Exception as error:  # damaged bytes lead Arrow to errors of many kinds
-        message = " ".join(str(error).split())[:200] or type(error).__name__
-        raise RunCorruptError(f"{name}: cannot be read ({message}). {REDO}") from error
+def _batches(run: Run, part: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the images of a part, a few rows at a time, each time with the number of the first row."""
+    first = 0
+    for batch in run.ledger.read_batches(samples_name(part), ["id", "sha256", "image.bytes"], _ROWS):
+        yield first, batch
+        first += batch.num_rows
 
 
 def stored_images(run: Run, part: int, row: int) -> dict[int, tuple[str | None, bytes | None]]:
     """Return a few stored images of a part around ``row``, by row: its id and its bytes, or None.
 
-    Only one row group is read, and of that a few rows at a time as far as the one that is wanted.
+    The part is read a few rows at a time, as far as the one that is wanted.
 
     Raises
     ------
     RunCorruptError
         One is not what was written, or the part cannot be read.
     """
-    name = run.directory.path(samples_name(part))
-    with _opened(run, name) as opened:
-        sizes = [opened.metadata.row_group(group).num_rows for group in range(opened.num_row_groups)]
-        starts = [0, *accumulate(sizes)]
-        group = min(max(bisect_right(starts, row) - 1, 0), len(sizes) - 1)
-        first, rows = starts[group], list[dict[str, Any]]()
-        for batch in opened.iter_batches(_ROWS, row_groups=[group], columns=_IMAGE, use_threads=False):
-            if row < first + batch.num_rows:
-                rows = batch.to_pylist()
-                break
-            first += batch.num_rows
-        else:
-            raise IndexError("it has fewer rows than it had")
-    return {first + order: (image["id"], _check(image, name)) for order, image in enumerate(rows)}
-
-
-def _check(row: dict[str, Any], name: str) -> bytes | None:
-    """Return a row's image, if it is the one that was written."""
-    content: bytes | None = (row["image"] or {}).get("bytes")
-    if content and sha256(content) != row["sha256"]:
-        raise RunCorruptError(
-            f"{name}: image {row['id']} is not the one that was written (its sha256 does not fit). {REDO}"
-        )
-    return content
+    path = run.directory.path(samples_name(part))
+    for first, batch in _batches(run, part):
+        if row < first + batch.num_rows:
+            return {at: (image["id"], checked_image(image, path)) for at, image in enumerate(batch.to_pylist(), first)}
+    raise RunCorruptError(f"{path}: cannot be read (it has fewer rows than it had). {REDO}")
 
 
 # --- What an encoder sees in single images ---------------------------------------------------------------------------

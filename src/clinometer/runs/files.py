@@ -414,16 +414,17 @@ class Files:
         raise RunCorruptError(f"{self.path(name)}: {fault}; restore it or start a new run")
 
     @contextmanager
-    def _opened(self, name: str, *, whole: bool = False) -> Iterator[Any]:
+    def _opened(self, name: str, *, whole: bool = False, in_blocks: bool = False) -> Iterator[Any]:
         """Open a file for reading: one that is there, and no pipe or device that gives bytes without end.
 
-        ``whole`` : all of it will be read, so a store is asked for it at once.
+        ``whole`` : all of it will be read, so a store is asked for it at once; ``in_blocks`` : many short pieces of it
+        will be, so fsspec fetches megabytes and keeps them.
         """
         path = self.path(name)
         try:
             if self.is_local and not stat.S_ISREG(os.stat(path).st_mode):
                 raise OSError(errno.EISDIR if os.path.isdir(path) else errno.EINVAL, "it is not a regular file")
-            if self.is_store:
+            if self.is_store and not in_blocks:
                 entry = self._entry(name)
                 yield StoreFile(self.fs, path, size=None if entry is None else entry.size, whole=whole)
                 return

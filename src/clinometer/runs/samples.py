@@ -147,16 +147,11 @@ class Samples:
         RunCorruptError
             An image is not: the message names it, its file and the way out.
         """
-        rows: list[dict[str, Any]] = table.to_pylist()
+        path, rows = self._directory.path(name), list[dict[str, Any]](table.to_pylist())
         for row in rows:
-            content = (row["image"] or {}).get("bytes")
-            if not content and row.get("status") == "ok":
-                raise RunCorruptError(f"{self._directory.path(name)}: image {row['id']} is missing from it. {REDO}")
-            if (content and sha256(content)) != row["sha256"]:
-                raise RunCorruptError(
-                    f"{self._directory.path(name)}: image {row['id']} is not the one that was written (its sha256 does "
-                    f"not fit). {REDO}"
-                )
+            if row.get("status") == "ok" and not (row["image"] or {}).get("bytes"):
+                raise RunCorruptError(f"{path}: image {row['id']} is missing from it. {REDO}")
+            checked_image(row, path)
         return rows
 
     def forget_made_of(self, part: int) -> None:
@@ -317,6 +312,22 @@ class Samples:
                 f"{self._directory.path(name)}: image {identifier} is damaged ({error}). "
                 "Delete the file and give the same command again: only this part is done again"
             ) from error
+
+
+def checked_image(row: Mapping[str, Any], path: str) -> bytes | None:
+    """Return the image file of a stored row, with its ``id`` and ``sha256``; None where there is no image.
+
+    Raises
+    ------
+    RunCorruptError
+        It is not the one that was written: the message names it, its file ``path`` and the way out.
+    """
+    content: bytes | None = (row["image"] or {}).get("bytes")
+    if (content and sha256(content)) != row["sha256"]:
+        raise RunCorruptError(
+            f"{path}: image {row['id']} is not the one that was written (its sha256 does not fit). {REDO}"
+        )
+    return content
 
 
 def _frame(tables: Iterable[pa.Table], columns: Sequence[str], shared: Collection[str] = ()) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -95,30 +96,61 @@ class Directory(Files):
         """
         pixels = columns is None or "image" in columns
         opened = partial(self._opened, name, whole=pixels or not HOLDS_PIXELS.match(name))
-        try:
-            copy = self.inventory.kept(name) if self.inventory is not None and not pixels else None
-            with opened() if copy is None else nullcontext(copy) as file:
-                contents = read_sealed(file, name, pixels=pixels)
-                if contents is not None and contents.seal != contents.checksum:
-                    raise RunCorruptError(
-                        f"{self.path(name)}: it is not what was written (checksum {contents.seal[:8]}…, found "
-                        f"{contents.checksum[:8]}…). {way_out}"
-                    )
-                if check is not None:
-                    check(None if contents is None else contents.checksum)
-                if contents is None:
-                    table = _table(file, columns, added)
-                else:  # or the one that the same bytes gave before: a page asks for a table a dozen times
-                    names = (None if each is None else tuple(each) for each in (columns, added and added.names))
-                    key = (contents.checksum, *names)
-                    if (table := _READ.get(key)) is None:
-                        table = _table(pa.BufferReader(contents.buffer), columns, added)
-                        _READ.keep(key, table)
-            if contents is not None and contents.pixels[1] and self.inventory is not None:
-                self.inventory.keep(name, contents.buffer, contents.pixels)
+        copy = self.inventory.kept(name) if self.inventory is not None and not pixels else None
+        with self._naming_damage(name, way_out), opened() if copy is None else nullcontext(copy) as file:
+            contents = self._require_sealed(file, name, way_out, check, pixels=pixels)
+            if contents is None:
+                table = _table(file, columns, added)
+            else:  # or the one that the same bytes gave before: a page asks for a table a dozen times
+                names = (None if each is None else tuple(each) for each in (columns, added and added.names))
+                key = (contents.checksum, *names)
+                if (table := _READ.get(key)) is None:
+                    table = _table(pa.BufferReader(contents.buffer), columns, added)
+                    _READ.keep(key, table)
+                if contents.pixels[1] and self.inventory is not None:
+                    self.inventory.keep(name, contents.buffer, contents.pixels)
             if shape is not None:
                 shape(table)
             return table
+
+    def read_batches(
+        self, name: str, columns: list[str], rows: int, *, way_out: str = REDO, check: Check | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield some columns of a table, at most so many ``rows`` at a time, for those who want a few of its images.
+
+        All but the pixels is hashed first, as by :meth:`read_table`. Pixels are read as far as the caller goes, so
+        their common hash says nothing: the caller compares each image with its own.
+        """
+        with self._naming_damage(name, way_out), self._opened(name, in_blocks=True) as file:
+            self._require_sealed(file, name, way_out, check, pixels=False)
+            opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)
+            require_bounded(opened, file, columns)
+            yield from opened.iter_batches(rows, columns=columns, use_threads=False)
+
+    def count_rows(self, name: str, *, way_out: str = REDO) -> int:
+        """Return how many rows a table has by its footer alone, which is all that is read."""
+        with self._naming_damage(name, way_out), self._opened(name, in_blocks=True) as file:
+            return int(pq.read_metadata(file).num_rows)
+
+    def _require_sealed(
+        self, file: Any, name: str, way_out: str, check: Check | None, *, pixels: bool
+    ) -> Contents | None:
+        """Read and hash a table, and refuse one that does not fit its seal or ``check``; None of one without a seal."""
+        contents = read_sealed(file, name, pixels=pixels)
+        if contents is not None and contents.seal != contents.checksum:
+            raise RunCorruptError(
+                f"{self.path(name)}: it is not what was written (checksum {contents.seal[:8]}…, found "
+                f"{contents.checksum[:8]}…). {way_out}"
+            )
+        if check is not None:
+            check(None if contents is None else contents.checksum)
+        return contents
+
+    @contextmanager
+    def _naming_damage(self, name: str, way_out: str) -> Iterator[None]:
+        """Raise whatever damaged bytes lead Arrow to as an error that names the file and the way out."""
+        try:
+            yield
         except (RunCorruptError, RunNotFoundError, RunStorageError):
             raise
         except Exception as error:  # bytes that were damaged lead Arrow anywhere: to texts and numbers that are none
@@ -224,6 +256,9 @@ _FORM: Final = re.compile(rb"sha256 ([0-9a-f]{64}) apart (\d{20})-(\d{20}) ([0-9
 _TAIL: Final = 1 << 16
 """Bytes read first, from the end: of most files that is the whole footer, of many the whole file."""
 
+_BUFFER: Final = 1 << 20
+"""Bytes of a column that are read at once where its rows are read a few at a time."""
+
 _LARGE: Final = 1 << 28
 """Bytes that are read without asking what they are."""
 
@@ -295,7 +330,7 @@ def read_sealed(file: _File, name: str, *, pixels: bool) -> Contents | None:
             raise ValueError(f"its columns take {columns:,} of {size:,} bytes")
         if size > (there := memory().available):
             raise ValueError(f"it takes {size:,} bytes of memory, and {there:,} are free")
-    content = memoryview(bytearray(size))  # zeros take no memory until they are written over
+    content = memoryview(np.zeros(size, np.uint8))  # zeros take no memory until they are written over
     content[tail_at:] = tail
     for start, stop in [(0, tail_at)] if pixels else [(0, min(low, tail_at)), (high, tail_at)]:
         _fill(content[start:stop], file, start)
