@@ -18,8 +18,7 @@ from clinometer.errors import Code, InvalidInputError, ModelError, RunMismatchEr
 from clinometer.gates.registration import MOST_BYTES, Journal, read_registration, with_registration
 from clinometer.pipeline.request import ask
 from clinometer.report.sections import facts
-from clinometer.runs.departures import registration_changes, registration_in_words
-from clinometer.runs.record import checksum_of
+from clinometer.runs.record import checksum_of, registration_changes, registration_in_words
 from clinometer.studies import study_of
 from clinometer.studies.reporting import report_input
 from tests import quick

@@ -13,7 +13,7 @@ from PIL import Image
 
 from clinometer.errors import Code, ImportManifestError
 from clinometer.models.files import ManifestRow
-from clinometer.runs.manifest import manifest_prompt_specs
+from clinometer.runs.plan import manifest_prompt_specs
 from clinometer.suites import PromptSpec, Suite, load_suite
 from tests import quick
 from tests.raising import raises
@@ -105,7 +105,7 @@ def test_a_prompt_that_two_questions_share_is_named():
 
 def test_portraits_may_be_told_by_their_prompts(tmp_path):
     from clinometer.models.files import read_portraits
-    from clinometer.runs.manifest import groups_by_prompt
+    from clinometer.runs.plan import groups_by_prompt
 
     suite = load_suite("downstream/editing")
     prompts = groups_by_prompt(suite)

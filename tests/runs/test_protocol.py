@@ -11,7 +11,7 @@ from PIL import Image
 
 import clinometer as cm
 from clinometer.errors import Code, InvalidInputError, SuiteError
-from clinometer.runs.departures import Departure, departures
+from clinometer.runs.record import Departure, departures
 from clinometer.suites import load_suite, suite_from_mapping, suite_names
 from tests import quick
 from tests.builders import tiny_clip, tiny_stable_diffusion

@@ -246,8 +246,7 @@ def import_images(
     from clinometer.pipeline.recipes import Models, ReadyModel
     from clinometer.readings.standard import read_reference
     from clinometer.runs import listening
-    from clinometer.runs.manifest import manifest_prompt_specs
-    from clinometer.runs.plan import build_plan
+    from clinometer.runs.plan import build_plan, manifest_prompt_specs
     from clinometer.studies import study_of
     from clinometer.suites import Suite
 
@@ -345,7 +344,7 @@ def _list_finished_images(
     from clinometer._messages import as_text, first_and_more, shortened
     from clinometer.models.files import has_manifest, odd_batches, read_manifest, unlisted_images
     from clinometer.models.files.source import FolderSource, ImageDataset, dataset_files
-    from clinometer.runs.manifest import rows_named_by_prompts
+    from clinometer.runs.plan import rows_named_by_prompts
 
     if manifest is None and (folder.is_file() or (not has_manifest(folder) and dataset_files(folder))):
         dataset = ImageDataset(folder, name=name, max_pixels=max_pixels)

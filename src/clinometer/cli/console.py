@@ -32,7 +32,7 @@ from rich.text import Text
 from clinometer.cli.tables import Console, facts_table, plain_text, print_json, print_place, text_table
 from clinometer.errors import MARK
 from clinometer.runs import Run
-from clinometer.runs.departures import recorded_departures
+from clinometer.runs.record import recorded_departures
 from clinometer.runs.verification import lost_images
 from clinometer.suites import SHAPES, Protocol, Suite, SuiteTable, installed_suites, load_suite, suite_names
 

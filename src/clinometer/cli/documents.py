@@ -25,7 +25,7 @@ from clinometer.pipeline.comparison_page import (
 )
 from clinometer.report.differences import pair_names
 from clinometer.runs import Run
-from clinometer.runs.departures import recorded_departures
+from clinometer.runs.record import recorded_departures
 from clinometer.runs.several import Comparison
 from clinometer.runs.verification import lost_images
 from clinometer.studies import study_of

@@ -22,7 +22,7 @@ from clinometer.pipeline.comparison_page import (
 )
 from clinometer.report import wording
 from clinometer.report.differences import all_runs, pair_names
-from clinometer.runs.departures import recorded_departures
+from clinometer.runs.record import recorded_departures
 from clinometer.studies.planning import plan_in_words
 
 if TYPE_CHECKING:

@@ -34,9 +34,8 @@ from clinometer.report.rows import Row
 from clinometer.report.verdicts import Verdicts
 from clinometer.report.view import View
 from clinometer.runs import Directory, Run
-from clinometer.runs.departures import registration_in_words
 from clinometer.runs.files import MOST_JSON
-from clinometer.runs.record import package_versions
+from clinometer.runs.record import package_versions, registration_in_words
 from clinometer.studies.reporting import page_and_view
 
 OSCAL: Final = "1.1.3"

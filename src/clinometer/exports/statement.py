@@ -25,7 +25,7 @@ from clinometer.gates.outcome import Gate, Outcome
 from clinometer.gates.policy import canonical, policy_digest, policy_from_mapping
 from clinometer.models.signing import model_digest
 from clinometer.runs import Run
-from clinometer.runs.departures import registration_in_words
+from clinometer.runs.record import registration_in_words
 
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 TEST_RESULT: Final = "https://in-toto.io/attestation/test-result/v0.1"

@@ -41,7 +41,7 @@ from clinometer.report.html import asset, environment, light_inks, page_style, s
 from clinometer.report.rows import Scores
 from clinometer.report.view import View
 from clinometer.runs import Directory, Run
-from clinometer.runs.departures import Departure, departures
+from clinometer.runs.record import Departure, departures
 from clinometer.studies import study_of
 from clinometer.studies.reporting import page_and_view
 from clinometer.suites import load_suite

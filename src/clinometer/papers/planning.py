@@ -27,10 +27,10 @@ from clinometer.pipeline.execution import part_size_of
 from clinometer.pipeline.recipes import Models
 from clinometer.pipeline.request import OF_SUITE, AuditRequest, ask
 from clinometer.runs import Directory, Run
-from clinometer.runs.departures import suite_under
 from clinometer.runs.drawing import price_of
 from clinometer.runs.ledger import RECORD, samples_name
 from clinometer.runs.plan import build_plan
+from clinometer.runs.record import suite_under
 from clinometer.studies import study_of
 from clinometer.suites import Suite, load_suite, suite_from_mapping
 from clinometer.suites.strict import explain

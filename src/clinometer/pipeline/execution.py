@@ -23,17 +23,24 @@ from clinometer.pipeline.recipes import Models
 from clinometer.pipeline.results import refresh_report, resamples_of, score
 from clinometer.readings.fit import DOMAIN, knows_images
 from clinometer.readings.scores import require_reader
-from clinometer.runs.departures import Departure, protocol_record, recorded_departures
 from clinometer.runs.drawing import generate, price_of, require_budget, take_pictures
 from clinometer.runs.encoding import encode, require_drawn, take_vectors
 from clinometer.runs.ledger import RECORD
 from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.progress import Progress
 from clinometer.runs.reading import answers_to_come, read
-from clinometer.runs.record import card_record, difference_between, identity_of, new_record
+from clinometer.runs.record import (
+    Departure,
+    card_record,
+    difference_between,
+    identity_of,
+    new_record,
+    protocol_record,
+    recorded_departures,
+)
 from clinometer.runs.run import Run, create_run
 from clinometer.runs.storage import Directory
-from clinometer.runs.tracing import WatchedGenerator, parts_without_trace, trace_parts
+from clinometer.runs.traces import WatchedGenerator, parts_without_trace, trace_parts
 from clinometer.runs.verification import (
     SCORES,
     fingerprint_of_scores,
@@ -223,7 +230,7 @@ class Job:
     asked : hashes what was asked and the files that it names, once these are here; None where only loaded models tell.
     readers, questions : who reads the images, and what each is asked.
     learn_errors : reads labelled pictures before anything is drawn, and stores in the run how the readers err.
-    watches : steps, decoder and latents to trace; keywords of :class:`~clinometer.runs.tracing.WatchedGenerator`.
+    watches : steps, decoder and latents to trace; keywords of :class:`~clinometer.runs.traces.WatchedGenerator`.
     options : what run.json keeps of how the images are worked on, such as how many resamples.
     pictures : runs of which pictures, and their vectors, are taken that are those this one would draw.
     """

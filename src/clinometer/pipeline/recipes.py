@@ -39,7 +39,7 @@ from clinometer.models.registry import with_presets
 from clinometer.pipeline.request import Encoders, Readers
 from clinometer.runs.answers import reader_question
 from clinometer.runs.ledger import embeddings_name, readings_name
-from clinometer.runs.tracing import WatchedGenerator
+from clinometer.runs.traces import WatchedGenerator
 from clinometer.studies import study_of
 from clinometer.suites import Suite
 from clinometer.suites.question import QuestionSpec
@@ -224,7 +224,7 @@ class TracedGenerator:
 
     Attributes
     ----------
-    watches : steps, decoder and latents to trace; keywords of :class:`clinometer.runs.tracing.WatchedGenerator`.
+    watches : steps, decoder and latents to trace; keywords of :class:`clinometer.runs.traces.WatchedGenerator`.
     """
 
     generator: Recipe

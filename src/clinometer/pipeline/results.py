@@ -23,8 +23,7 @@ from clinometer.report.html import notebook_html, render_page
 from clinometer.report.view import ReportInput
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.progress import Progress
-from clinometer.runs.run import Run
-from clinometer.runs.scores import SCORE_AGAIN
+from clinometer.runs.run import SCORE_AGAIN, Run
 from clinometer.runs.verification import (
     REPORT,
     SCORED,

@@ -13,14 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from clinometer.errors import RunCorruptError, RunNotFoundError
-from clinometer.runs.ledger import samples_name, vectors_name
+from clinometer.runs.ledger import RECORD, samples_name, vectors_name
 from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.run import Run
 from clinometer.runs.samples import ADDED, SAMPLE_SHAPE, WITHOUT_PIXELS, checked_image
 from clinometer.runs.storage import REDO, Directory
 from clinometer.stats.association import nearest_group, unit_vectors
 
-RECORD: Final = "run.json"
 _STAMPS: Final = ("size", "mtime", "LastModified", "last_modified", "updated", "ETag", "etag")
 """What filesystems say of a file that changes with it."""
 _ROWS: Final = 8

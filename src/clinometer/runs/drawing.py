@@ -35,7 +35,7 @@ from clinometer.runs.encoding import PartEncoder, forget_on_failure, remaining_i
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import LONGEST_REASON, Failures, Progress, naming_errors
 from clinometer.runs.run import Run
-from clinometer.runs.tracing import tracer_of
+from clinometer.runs.traces import tracer_of
 
 PIXEL_BYTES: Final = 2**28
 """Decoded images that wait to be compressed."""

@@ -35,9 +35,8 @@ from clinometer.runs.ledger import (
 )
 from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.progress import Progress
-from clinometer.runs.run import Run
+from clinometer.runs.run import SCORE_AGAIN, Run
 from clinometer.runs.samples import WITHOUT_PIXELS
-from clinometer.runs.scores import SCORE_AGAIN
 from clinometer.runs.storage import REDO, REDO_MISSING, Directory
 
 SCORES: Final = "scores.parquet"

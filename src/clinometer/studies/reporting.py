@@ -14,8 +14,7 @@ from clinometer.report.page import Page
 from clinometer.report.rows import Scores
 from clinometer.report.view import ReportInput
 from clinometer.runs import Run
-from clinometer.runs.departures import registration_in_words
-from clinometer.runs.record import is_checked
+from clinometer.runs.record import is_checked, registration_in_words
 from clinometer.runs.verification import REPORT, missing_files, outdated
 from clinometer.studies import study_of
 from clinometer.studies.notices import notices_of

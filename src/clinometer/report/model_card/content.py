@@ -25,7 +25,7 @@ from clinometer.report.sections import facts, measured_how, refusal_words
 from clinometer.report.verdicts import Verdicts, unmeasured
 from clinometer.report.view import PairView, ReportInput, View
 from clinometer.report.wording import VERDICT_GROUPS, counted, leans, verdict_group_of
-from clinometer.runs.departures import Departure
+from clinometer.runs.record import Departure
 
 ROWS: Final = 20
 """Verdicts of a run that a card lists; the others are counted."""
