@@ -33,12 +33,11 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.browse import make_run
 from clinometer.models.images import encode_png
-from clinometer.ratings.store import draw_items
+from clinometer.ratings import draw_items
 from clinometer.runs import Run
 from clinometer.studies import rated_of
-from clinometer.web.database import open_database, reading, writing
-from clinometer.web.ratings.tables import Answer
-from clinometer.web.ratings.tasks import TaskSpec, answers_for, invite, make_task
+from clinometer.web.database import Answer, open_database, reading, writing
+from clinometer.web.ratings import TaskSpec, answers_for, invite, make_task
 
 ITEMS, CONCEPTS = 200, 10
 EVERY = 1.0

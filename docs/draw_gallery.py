@@ -17,7 +17,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 import clinometer as cm
-from clinometer.web.static_site import write_site
+from clinometer.web.explorer import write_site
 
 PICTURES = Path(__file__).parent / "images/gallery"
 EXPLORER = Path(__file__).parent / "explorer"

@@ -12,7 +12,7 @@ from PIL import Image
 from clinometer.errors import Code, ImportManifestError, RatingsError, RunCorruptError, SuiteError
 from clinometer.models.files import read_manifest
 from clinometer.models.images import MAX_PIXELS, decode_image, decoded_bytes, may_be_read
-from clinometer.models.openai import MOST_ANSWER_BYTES, MOST_BYTES, guarded_http
+from clinometer.models.openai import MOST_ANSWER_BYTES, MOST_BYTES, MOST_ERROR_BYTES, MOST_PIECES, MOST_REDIRECTS
 from clinometer.ratings.importing import read_ratings
 from clinometer.runs import Directory, files
 from clinometer.studies.counts import table
@@ -149,4 +149,4 @@ def test_a_table_of_counts(tmp_path, monkeypatch):
 
 def test_an_answer():
     assert (MOST_BYTES, round(MOST_ANSWER_BYTES / 1e6)) == (64_000_000, 86)
-    assert (guarded_http.MOST_ERROR_BYTES, guarded_http.MOST_PIECES, guarded_http.MOST_REDIRECTS) == (10**6, 200_000, 3)
+    assert (MOST_ERROR_BYTES, MOST_PIECES, MOST_REDIRECTS) == (10**6, 200_000, 3)

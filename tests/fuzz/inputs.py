@@ -177,7 +177,7 @@ def _read_answer(content: bytes, folder: Path) -> None:
     """The first byte chooses the status, the rest is the body."""
     import openai
 
-    from clinometer.models.openai.guarded_http import http_library
+    from clinometer.models.openai import http_library
     from clinometer.models.openai.images import OpenAIImages
 
     library = http_library()

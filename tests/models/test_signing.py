@@ -8,8 +8,7 @@ import os
 import pytest
 
 from clinometer.errors import Code, ModelError
-from clinometer.models.signing import SIGNATURE, model_digest
-from clinometer.models.weights import hash_files
+from clinometer.models.weights import SIGNATURE, hash_files, model_digest
 from tests.raising import raises
 from tests.signed_model import DIGEST, SIGNED, WEIGHTS, write_model
 

@@ -18,18 +18,20 @@ from clinometer.api import verify_run
 from clinometer.errors import Code, RatingsError, RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.gates.gate import require_current_scores
 from clinometer.pipeline.results import score_answers_again, write_report
-from clinometer.ratings.importing import import_ratings, read_ratings
-from clinometer.ratings.scoring import human_study, mixed_raters, readings_of
-from clinometer.ratings.store import (
+from clinometer.ratings import (
     DEFAULTS,
     SCHEMA,
     Rated,
     add_ratings,
     draw_items,
+    human_study,
+    mixed_raters,
     over_prompts,
     ratings_of,
+    readings_of,
     remove_ratings,
 )
+from clinometer.ratings.importing import import_ratings, read_ratings
 from clinometer.studies import rated_of
 from clinometer.studies.reporting import report_input
 from tests import quick, toy_editing

@@ -8,11 +8,10 @@ import pytest
 from sqlalchemy import select
 
 import clinometer as cm
-from clinometer.ratings.store import draw_items
+from clinometer.ratings import draw_items
 from clinometer.runs.ledger import samples_name
 from clinometer.studies import rated_of
-from clinometer.web.database import reading
-from clinometer.web.ratings.tables import Item
+from clinometer.web.database import Item, reading
 from tests.old_runs import as_of_format_1
 from tests.web.rating import make
 from tests.web.serving import client, ids

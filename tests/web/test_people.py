@@ -9,8 +9,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.pipeline.results import score_answers_again
-from clinometer.ratings.scoring import readings_of
-from clinometer.ratings.store import add_ratings
+from clinometer.ratings import add_ratings, readings_of
 from clinometer.studies import rated_of
 from tests.web.rating import Rater, make, place_in, token_in
 from tests.web.serving import HTML, client, ids

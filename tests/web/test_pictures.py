@@ -11,6 +11,7 @@ from PIL import Image
 import clinometer as cm
 from clinometer.errors import RunCorruptError
 from clinometer.runs.browse import stored_images, stored_in
+from clinometer.runs.ledger import samples_name
 from clinometer.web import pictures as module
 from tests.web.serving import bomb, client, ids, pictures, replace_image, with_message
 
@@ -148,9 +149,17 @@ def test_a_damaged_file_of_pictures_is_made_anew(runs, tmp_path, harm):
     assert browser.get(address).content == whole  # and is kept again
 
 
-def test_a_picture_is_the_one_that_the_index_was_made_of(changed, tmp_path):
-    """An image and its hash that are exchanged together leave the run's record as it was: the index knows better."""
+@pytest.mark.parametrize(
+    ("is_listed", "told"), [(True, "another file than run.json lists"), (False, "not the one that was read before")]
+)
+def test_a_picture_is_the_one_that_the_index_was_made_of(changed, tmp_path, is_listed, told):
+    """An image and its hash that are exchanged together leave the run's record as it was.
+
+    The list of files knows better, and of a part that is not listed the index does.
+    """
     browser, run, sample = changed(with_message(b"one"))
+    if not is_listed:
+        cm.open_run(tmp_path / "runs" / "run").ledger.unlist([samples_name(0)])
     assert served(browser, run, sample, "small").status_code == 200
     stamp = browser.app.state.runs.get(run).stamp
     place = tmp_path / "runs" / "run"
@@ -164,4 +173,4 @@ def test_a_picture_is_the_one_that_the_index_was_made_of(changed, tmp_path):
     browser.app.state.album = module.Album(tmp_path / "another")  # which has not read it yet
     response = served(browser, run, sample, "large")
     assert response.status_code == 409
-    assert "not the one that was read before" in response.text
+    assert told in response.text

@@ -16,13 +16,12 @@ from sqlalchemy import select
 import clinometer as cm
 from clinometer.errors import Code, RatingsError
 from clinometer.metrics.readers import rated_group_shares
-from clinometer.ratings.store import ratings_of, readings_of
+from clinometer.ratings import ratings_of, readings_of
 from clinometer.studies import rated_of
-from clinometer.web.database import reading, writing
+from clinometer.web.database import Answer, Invitation, Task, Turn, now, reading, writing
+from clinometer.web.database import Rater as Rated
+from clinometer.web.ratings import TaskSpec, answers_of, invite
 from clinometer.web.ratings.raters import SKILLS, add_demo
-from clinometer.web.ratings.tables import Answer, Invitation, Task, Turn, now
-from clinometer.web.ratings.tables import Rater as Rated
-from clinometer.web.ratings.tasks import TaskSpec, answers_of, invite
 from clinometer.web.security import kept_key
 from tests.pipeline.engine_toys import Glance
 from tests.raising import raises

@@ -14,8 +14,7 @@ from playwright.sync_api import Route, expect
 from sqlalchemy import func, select
 
 import clinometer as cm
-from clinometer.web.database import open_database, reading
-from clinometer.web.ratings.tables import Answer
+from clinometer.web.database import Answer, open_database, reading
 from clinometer.web.runs_index import id_of
 from tests.report.browsing import launched_chromium
 from tests.web.rating import make

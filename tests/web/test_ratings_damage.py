@@ -20,16 +20,22 @@ from sqlalchemy.orm import Session
 from clinometer.errors import Code, RatingsError, RatingsPlaceWarning
 from clinometer.web.database import (
     FILE,
+    Answer,
+    Invitation,
+    Item,
+    Rater,
+    Task,
+    Turn,
     _config,
     _engine,
+    acknowledged,
     find_database,
+    now,
     open_database,
     reading,
     repair_database,
     writing,
 )
-from clinometer.web.ratings import tables
-from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn, now
 from tests.quick import thorough_but
 from tests.raising import raises
 
@@ -39,7 +45,7 @@ import os, signal, sys
 from sqlalchemy import select
 from clinometer.web.database import open_database, writing
 from clinometer.web.ratings.raters import record
-from clinometer.web.ratings.tables import Rater
+from clinometer.web.database import Rater
 engine = open_database(sys.argv[1])
 for place in range(1, int(sys.argv[2]) + 1):
     with writing(engine) as session:
@@ -271,7 +277,7 @@ def test_a_database_without_seals_is_sealed(tmp_path):
         marked = {rater.name: rater.simulated for rater in session.scalars(sa.select(Rater))}
         assert marked == {"skill-98": True, "0a1b2c3d4e5f": False}
         assert session.scalars(sa.select(Item.pictures)).one() == []
-    assert tables.acknowledged(tmp_path / FILE) > 0
+    assert acknowledged(tmp_path / FILE) > 0
     open_database(url)
 
 

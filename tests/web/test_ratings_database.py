@@ -17,9 +17,8 @@ from alembic.migration import MigrationContext
 
 import clinometer as cm
 from clinometer.errors import Code, RatingsError
-from clinometer.web.database import open_database, reading, writing
-from clinometer.web.ratings.tables import Answer, Base, Rater, Task, Turn
-from clinometer.web.ratings.tasks import hash_of
+from clinometer.web.database import Answer, Base, Rater, Task, Turn, open_database, reading, writing
+from clinometer.web.ratings import hash_of
 from tests.raising import raises
 from tests.web.raters_at_once import Witness, all_rate
 from tests.web.rating import make
@@ -110,7 +109,7 @@ def test_the_next_writer_commits_while_an_answer_is_acknowledged(tmp_path, monke
         with writing(engine) as session:
             session.add(Task(id=name, title="T", question="Q", consent="C", answers=[], raters_each=1))
 
-    monkeypatch.setattr("clinometer.web.ratings.tables.acknowledge", acknowledge)
+    monkeypatch.setattr("clinometer.web.database.acknowledge", acknowledge)
     add("first")
     with reading(engine) as session:
         assert set(session.scalars(sa.select(Task.id))) == {"first", "next"}

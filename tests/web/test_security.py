@@ -14,6 +14,7 @@ import clinometer as cm
 from clinometer.errors import Code, InvalidInputError
 from clinometer.web import security
 from clinometer.web.app import create_app
+from clinometer.web.explorer import write_site
 from clinometer.web.security import (
     BODIES,
     BODY,
@@ -26,7 +27,6 @@ from clinometer.web.security import (
     is_local,
     password_given,
 )
-from clinometer.web.static_site import write_site
 from tests import quick
 from tests.raising import raises
 from tests.toys import Eye, Painter, toy_suite

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import Code, InvalidInputError
-from clinometer.web.static_site import write_site
+from clinometer.web.explorer import write_site
 from tests.raising import raises
 from tests.report.browsing import launched_chromium
 

@@ -27,7 +27,7 @@ from clinometer.exports.statement import require_bom, require_same, require_stat
 from clinometer.gates.gate import gate as gate_of
 from clinometer.gates.outcome import Gate, Outcome, RuleOutcome
 from clinometer.gates.policy import policy_from_mapping
-from clinometer.models.signing import model_digest
+from clinometer.models.weights import model_digest
 from clinometer.report import wording
 from clinometer.report.page import Page
 from clinometer.report.rows import Row

@@ -23,7 +23,7 @@ from clinometer.exports.formats import ml_bom
 from clinometer.gates.gate import gate as gate_of
 from clinometer.gates.outcome import Gate, Outcome
 from clinometer.gates.policy import canonical, policy_digest, policy_from_mapping
-from clinometer.models.signing import model_digest
+from clinometer.models.weights import model_digest
 from clinometer.runs import Run
 from clinometer.runs.record import registration_in_words
 
@@ -55,7 +55,7 @@ def statement_of(run: Run, gate: Gate, files: Mapping[str, str], model: Path | N
     ------
     ModelError
         The folder is not that of the run's model, or cannot be digested: see
-        :func:`clinometer.models.signing.model_digest`.
+        :func:`clinometer.models.weights.model_digest`.
     """
     card = run.model_card
     if model is None:

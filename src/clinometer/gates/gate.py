@@ -16,7 +16,7 @@ from clinometer.gates.numbers import LAST, GateReason, History, Numbers, compare
 from clinometer.gates.outcome import Gate, Outcome, RuleOutcome, rule_limits_in_words
 from clinometer.gates.policy import Policy, Rule, policy_from_mapping
 from clinometer.metrics.verdict import LEVEL
-from clinometer.ratings.scoring import mixed_raters
+from clinometer.ratings import mixed_raters
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.run import Run
 from clinometer.runs.verification import outdated, require_foundation

@@ -15,7 +15,7 @@ from clinometer.errors import DamagedRunWarning, RunCorruptError, RunNotFoundErr
 from clinometer.metrics.human import HUMAN, SIMULATED
 from clinometer.metrics.records import READING, SELECTION, STANDARD
 from clinometer.pipeline.request import RESAMPLES
-from clinometer.ratings.scoring import with_ratings
+from clinometer.ratings import with_ratings
 from clinometer.readings.fit import withhold_unfit
 from clinometer.readings.scores import rows_of_readers
 from clinometer.report import wording

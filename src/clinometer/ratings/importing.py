@@ -18,7 +18,7 @@ from typing import Any, Final
 from clinometer._csv import text_of, without_separator_line, workbook
 from clinometer._messages import MISSING, composed, did_you_mean, first_and_more, named_in_a_line, quoted
 from clinometer.errors import RatingsError
-from clinometer.ratings.store import OF_CONCEPT, PAIR, PAIR_ANSWERS, Rated, add_ratings
+from clinometer.ratings import OF_CONCEPT, PAIR, PAIR_ANSWERS, Rated, add_ratings
 from clinometer.runs.run import Run
 
 

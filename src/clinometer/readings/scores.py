@@ -29,7 +29,7 @@ from clinometer.metrics.records import Score
 from clinometer.metrics.standard import selection_rows
 from clinometer.metrics.transport import ReadPictures
 from clinometer.models.protocols import Encoder
-from clinometer.ratings.store import has_ratings, ratings_of
+from clinometer.ratings import has_ratings, ratings_of
 from clinometer.readings.standard import compare_with_standard, shares_of_readers
 from clinometer.report.rows import scores_table
 from clinometer.runs.answers import KINDS, KNOWN, KNOWN_SCHEMA, Clusters

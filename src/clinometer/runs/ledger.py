@@ -214,15 +214,22 @@ class Ledger:
         """
         if like is not None:
             shape = partial(require_shape, like=like)
-        check = partial(self._require, name, way_out=way_out)
         with self._naming_missing(name, way_out):
-            return self.directory.read_table(name, columns, way_out=way_out, check=check, shape=shape, added=added)
+            return self.directory.read_table(
+                name,
+                columns,
+                way_out=way_out,
+                check=lambda checksum: self._require(name, checksum, way_out),
+                shape=shape,
+                added=added,
+            )
 
     def read_batches(self, name: str, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield some columns of a table a few rows at a time, as :meth:`Directory.read_batches`; raises as above."""
         with self._naming_missing(name, REDO):
-            check = partial(self._require, name, way_out=REDO)
-            yield from self.directory.read_batches(name, columns, rows, check=check)
+            yield from self.directory.read_batches(
+                name, columns, rows, check=lambda checksum: self._require(name, checksum, REDO)
+            )
 
     @contextmanager
     def _naming_missing(self, name: str, way_out: str) -> Iterator[None]:

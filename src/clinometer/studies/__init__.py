@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clinometer.errors import SuiteError
 
 if TYPE_CHECKING:
-    from clinometer.ratings.store import Rated
+    from clinometer.ratings import Rated
     from clinometer.runs import Run
     from clinometer.studies.study import Study
     from clinometer.suites import Suite

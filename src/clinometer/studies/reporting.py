@@ -9,7 +9,7 @@ from typing import Any
 from clinometer._messages import OTHERWISE
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.models import reference
-from clinometer.ratings.scoring import mixed_raters
+from clinometer.ratings import mixed_raters
 from clinometer.report.page import Page
 from clinometer.report.rows import Scores
 from clinometer.report.view import ReportInput

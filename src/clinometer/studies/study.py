@@ -20,7 +20,7 @@ from clinometer.metrics import Score
 from clinometer.metrics.stopping import Evidence, StoppingRule
 from clinometer.metrics.verdict import Source
 from clinometer.models.protocols import Generator
-from clinometer.ratings.store import Rated
+from clinometer.ratings import Rated
 from clinometer.report.differences import RunsCompared
 from clinometer.report.page import Page
 from clinometer.report.rows import Row

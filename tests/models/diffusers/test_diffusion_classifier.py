@@ -7,9 +7,8 @@ from PIL import Image
 from clinometer._torch import torch
 from clinometer.errors import Code, InvalidInputError, ModelError
 from clinometer.models import load_generator
-from clinometer.models.diffusers.backbone import record_call
 from clinometer.models.diffusers.classifier import DiffusionClassifier, choose, fractions, noise
-from clinometer.models.diffusers.denoiser import DiffusersDenoiser
+from clinometer.models.diffusers.denoiser import DiffusersDenoiser, record_call
 from clinometer.models.diffusers.pipeline import load
 from clinometer.models.images import image_sha256
 from clinometer.models.protocols import Card

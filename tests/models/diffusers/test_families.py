@@ -16,7 +16,7 @@ from clinometer.models import GenerationRequest
 from clinometer.models.description import capabilities_of
 from clinometer.models.diffusers.classifier import DiffusionClassifier
 from clinometer.models.diffusers.conditioning import prior_of
-from clinometer.models.diffusers.lora import apply_lora
+from clinometer.models.diffusers.mitigated import apply_lora
 from clinometer.models.diffusers.pipeline import load
 from clinometer.models.encoders.own_text import own_text_encoders
 from clinometer.models.protocols import EditRequest

@@ -14,7 +14,7 @@ import pytest
 from clinometer.errors import Code, ModelError
 from clinometer.models import GenerationRequest
 from clinometer.models import openai as client
-from clinometer.models.openai import guarded_http as guarded
+from clinometer.models import openai as guarded
 from clinometer.models.openai.images import load
 from tests.models.openai.image_server import ImageServer, drawn, png
 from tests.raising import raises

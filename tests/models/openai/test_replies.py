@@ -12,8 +12,7 @@ from clinometer.models import GenerationRequest
 from clinometer.models.openai import chat as chat_images
 from clinometer.models.openai import images
 from clinometer.models.openai.replies import sort_reply
-from clinometer.models.readers import Answer, Question, chat
-from clinometer.models.readers.answers import answer_in, option_in
+from clinometer.models.readers import Answer, Question, answer_in, chat, option_in
 from tests.models.openai.image_server import ImageServer, error, png
 from tests.raising import raises
 from tests.toys import paint

@@ -22,7 +22,7 @@ from clinometer.errors import (
     RunMismatchError,
     RunNotFoundError,
 )
-from clinometer.ratings.store import ratable_images
+from clinometer.ratings import ratable_images
 from clinometer.stats.clusters import contrast
 from clinometer.stats.proportion import (
     exact_share,

@@ -24,7 +24,7 @@ from clinometer._cores import one_thread
 from clinometer._torch import dtype_name, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
-from clinometer.models.diffusers.backbone import network_of
+from clinometer.models.diffusers.denoiser import network_of
 from clinometer.models.diffusers.mitigated import Mitigator
 from clinometer.models.mitigation import Mitigation
 from clinometer.models.protocols import Card, DrawsInTwoStages, GenerationRequest, offers

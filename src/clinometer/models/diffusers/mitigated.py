@@ -1,4 +1,4 @@
-"""What a mitigation does within a diffusers pipeline: to text embeddings, the unconditional one, and cross-attention.
+"""What mitigations change in a diffusers pipeline, and LoRAs by whomever: embeddings, cross-attention and weights.
 
 ::
 
@@ -21,14 +21,30 @@ both halves or in neither.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import importlib.util
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from clinometer._messages import quoted
 from clinometer._torch import torch
-from clinometer.errors import ModelError
-from clinometer.models.diffusers.backbone import network_of
-from clinometer.models.mitigation import IN_WORDS, TENSORS, Mitigation, read_mitigation
+from clinometer.errors import Code, ModelError, ModelNotFoundError
+from clinometer.models.diffusers.denoiser import network_of
+from clinometer.models.mitigation import IN_WORDS, TENSORS, Mitigation, find_mitigation, read_mitigation
+from clinometer.models.weights import (
+    Source,
+    damage,
+    hash_files,
+    in_words,
+    locate_files,
+    named_by,
+    quiet_loading,
+    user_path,
+)
 
 ATTENTION: Final = "attn2"
 """The name of the cross-attention of a UNet's transformer block in diffusers."""
@@ -230,3 +246,296 @@ def require_embeddings(pipeline: Any, method: str) -> None:
             "way to its prompts; use prompt or balanced",
             field="mitigation",
         )
+
+
+# --- LoRAs that somebody else made, merged into the weights of a pipeline --------------------------------------------
+#
+# diffusers takes a LoRA's settings from its file, and PEFT takes parts of those settings, and names of weights, for
+# regular expressions, for ranks to reserve memory for and for ways to change the model's own weights. Whatever does
+# more than say how strong the LoRA is, and of which layers, is refused before either of them reads it.
+
+
+LEAST_PLACED: Final = 0.9
+"""Share of a LoRA's weights that have to find a place in the model, unless the user says otherwise."""
+
+OF_PEFT: Final = "base_model.model."
+"""The prefix of weight names in files saved by PEFT; they do not name the component of the pipeline."""
+
+_PLAIN: Final = re.compile(r"[\w./@: -]{0,300}")
+"""Names and other texts in a file: those that, taken for a regular expression, match in linear time."""
+
+_LAYERS: Final = ("target_modules", "exclude_modules", "layers_to_transform", "auto_mapping")
+_PATTERNS: Final = ("rank_pattern", "alpha_pattern")
+
+
+def apply_lora(
+    pipeline: Any, spec: str, scale: float, *, offline: bool = False, gated: bool = True, partly: bool = False
+) -> tuple[dict[str, Any], Mitigation | None, str]:
+    """Merge a LoRA into a pipeline's weights, ``W + scale · B A``.
+
+    Parameters
+    ----------
+    spec : a safetensors file, a directory with one, or a hub id ``owner/name[@revision]``.
+    scale : how strongly; 1 is as it was trained, 0 leaves the pipeline as it is.
+    gated : one that ``clinometer mitigate`` made and that has a gate is added next to the weights instead, for
+        `Mitigator` to leave it out of some images.
+    partly : whether one of which few weights find a place in the model is merged all the same.
+
+    Returns
+    -------
+    What a card records of it; the mitigation whose gate is still to be kept, None where it was merged; and how many of
+    its weights found a place.
+
+    Raises
+    ------
+    ModelError
+        It is not there, is a pickle, does not fit the pipeline, or the package peft is missing.
+    """
+    if importlib.util.find_spec("peft") is None:
+        raise ModelError.lacks_package("peft", "peft", field="lora")
+    if not hasattr(pipeline, "load_lora_weights"):
+        raise ModelError.unsupported("this model takes none; leave it out", field="lora")
+    source, file = _lora_file(spec, offline)
+    place = find_mitigation(file.parent)
+    mitigation = None if place is None else read_mitigation(place)[0]
+    has_gate = gated and mitigation is not None and mitigation.gate == "words"
+    try:
+        with quiet_loading():
+            placed, weights = _lay_beside(pipeline, spec, file, partly)
+            if has_gate:
+                pipeline.set_adapters("lora", adapter_weights=scale)
+            else:
+                pipeline.fuse_lora(lora_scale=scale)
+            _require_finite(pipeline, file.name)
+            if not has_gate:
+                pipeline.unload_lora_weights()
+    except ModelError:
+        raise
+    except Exception as error:  # keys and shapes that do not fit, damaged files: many kinds
+        raise ModelError.mismatch(
+            f"{spec} does not fit this model: {in_words(error)}{damage(error)}; name one made for it", field="lora"
+        ) from error
+    card: dict[str, Any] = {
+        "name": source.name,
+        "revision": source.revision,
+        "weights_sha256": hash_files([file], file.parent),
+        "scale": scale,
+    }
+    found_place = f"{placed} of {weights} weights"
+    if placed < weights:
+        card["placed"] = found_place
+    if mitigation is not None:
+        card["mitigation"] = mitigation.settings | ({} if has_gate else {"gate": "none"})
+    return card, mitigation if has_gate else None, found_place
+
+
+def _lay_beside(pipeline: Any, spec: str, file: Path, partly: bool) -> tuple[int, int]:
+    """Add a LoRA to the weights of a pipeline; return how many of its own found a place, and how many it has.
+
+    Raises
+    ------
+    ModelError
+        Too few of them did, or the file holds what no LoRA needs.
+    """
+    weights_of_file = _checked(pipeline, file)
+    pipeline.load_lora_weights(**weights_of_file, adapter_name="lora")
+    if not pipeline.get_list_adapters():
+        raise ModelError.mismatch(
+            f"none of the weights of {spec} belong to this model; name one made for it", field="lora"
+        )
+    placed, weights = placed_weights(pipeline, file.name, weights_of_file)
+    if placed < LEAST_PLACED * weights and not partly:
+        raise ModelError.mismatch(
+            f"{placed} of the {weights} weights of {spec} find a place in this model; name one made for it, or give "
+            "--lora-partly to merge what fits",
+            field="lora",
+        )
+    return placed, weights
+
+
+def _checked(pipeline: Any, file: Path) -> dict[str, Any]:
+    """Check a LoRA's names and settings, and return what `load_lora_weights` and `lora_state_dict` read it by.
+
+    Raises
+    ------
+    ModelError
+        A name or a setting is none that a LoRA needs.
+    """
+    from safetensors import safe_open
+
+    with safe_open(file, framework="pt") as opened:
+        names, told = list(opened.keys()), (opened.metadata() or {}).get("lora_adapter_metadata") or "{}"
+        largest = max((side for name in names for side in opened.get_slice(name).get_shape()), default=0)
+        odd = next((name for name in names if not _PLAIN.fullmatch(name)), None)
+        if odd is not None:
+            raise ModelError.malformed(
+                f"{file.name}: {quoted(odd)} is not a valid name for a weight; export the LoRA again", field="lora"
+            )
+        for key, value in json.loads(told).items():
+            if not _is_harmless(key.rpartition(".")[2], value, largest):
+                raise ModelError.untrusted(
+                    f"{file.name}: found the setting {quoted(key)}: {quoted(value)}, which merging does not need and "
+                    "could run or reserve anything; save the LoRA again without it",
+                    field="lora",
+                )
+        of_peft = names and all(name.startswith(OF_PEFT) for name in names)
+        has_alphas = hasattr(pipeline, "unet") and any(name.endswith(".alpha") for name in names)
+        if of_peft or has_alphas:
+            weights = {name: opened.get_tensor(name) for name in names}
+            renamed = _from_peft(pipeline, file, weights) if of_peft else _with_strengths(weights)
+            return {"pretrained_model_name_or_path_or_dict": renamed}
+    return {
+        "pretrained_model_name_or_path_or_dict": file.parent, "weight_name": file.name, "local_files_only": True,
+    }  # fmt: skip
+
+
+def _is_harmless(name: str, value: Any, largest: int) -> bool:
+    """Return whether a setting of `peft.LoraConfig` only says how strong a LoRA is, and of which layers.
+
+    ``largest`` : the largest side of its matrices; a rank beyond would reserve memory for what is not there.
+    """
+    if name == "r":
+        return type(value) is int and 1 <= value <= largest
+    if name == "init_lora_weights":  # others change the model's own weights
+        return value in (True, False, None, "gaussian")
+    if name in _PATTERNS:
+        plain = isinstance(value, dict) and all(_PLAIN.fullmatch(key.removeprefix("^")) for key in value)
+        numbers = value.values() if plain else [None]
+        return all(_is_harmless("r" if name == "rank_pattern" else "alpha", each, largest) for each in numbers)
+    if isinstance(value, list | dict):
+        return not value or (name in _LAYERS and all(_is_harmless("", each, largest) for each in value))
+    if isinstance(value, str):
+        return bool(_PLAIN.fullmatch(value))
+    return value is None or (isinstance(value, int | float) and math.isfinite(value))
+
+
+def _with_strengths(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Multiply each layer's own strength, ``alpha / rank``, into its matrix B, as kohya's trainers mean it.
+
+    Of a UNet whose layers have several, diffusers hands PEFT patterns of names that are no layers', so that all are
+    merged with the commonest; of one without an alpha it takes 1.
+    """
+    for layer in [name.removesuffix(".alpha") for name in weights if name.endswith(".alpha")]:
+        for down, up in (("lora_down", "lora_up"), ("lora_A", "lora_B")):
+            if f"{layer}.{down}.weight" in weights:
+                alpha, rank = weights.pop(f"{layer}.alpha").item(), len(weights[f"{layer}.{down}.weight"])
+                weights[f"{layer}.{up}.weight"] = weights[f"{layer}.{up}.weight"] * (alpha / rank)
+                break
+    return weights
+
+
+def _from_peft(pipeline: Any, file: Path, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Rename the weights of a file of PEFT's own as diffusers names them, with its strength multiplied in.
+
+    PEFT adds ``(alpha / r) · B A`` to a weight, or ``(alpha / √r) · B A`` of a rank-stabilised LoRA; its folder's
+    adapter_config.json says by which alpha and r.
+
+    Raises
+    ------
+    ModelError
+        The configuration is missing, or has no such numbers.
+    """
+    place = file.with_name("adapter_config.json")
+    try:
+        config = json.loads(place.read_text(encoding="utf-8"))
+        rank = config["r"] ** 0.5 if config.get("use_rslora") else config["r"]
+        strength = float(config["lora_alpha"] / rank)
+        if any(config.get(pattern) for pattern in _PATTERNS) or not math.isfinite(strength):
+            raise ValueError("its layers have strengths of their own")
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+        raise ModelError.unreadable(
+            f"{file.name} was saved by PEFT, whose {place.name} beside it says how strong it is and cannot be read "
+            f"({in_words(error)}); save it with the pipeline's save_lora_weights",
+            field="lora",
+        ) from error
+    network = "unet" if hasattr(pipeline, "unet") else "transformer"
+    renamed = {}
+    for name, value in weights.items():
+        layer = name.removeprefix(OF_PEFT)
+        part = "text_encoder" if layer.startswith("text_model.") else network
+        renamed[f"{part}.{layer}"] = value * strength if ".lora_B." in layer else value
+    return renamed
+
+
+def placed_weights(pipeline: Any, name: str, weights_of_file: Mapping[str, Any]) -> tuple[int, int]:
+    """Count how many of a LoRA's matrices the pipeline's layers hold, and how many it has.
+
+    By their values, as each format names layers in its own way and diffusers those of another: a matrix is there where
+    a layer holds one of its shape and numbers, in the layer's precision.
+
+    Raises
+    ------
+    ModelError
+        A number of it is not finite.
+    """
+    read = pipeline.lora_state_dict(**weights_of_file)
+    every = (read[0] if isinstance(read, tuple) else read).values()
+    if not all(bool(torch.isfinite(value.float()).all()) for value in every):
+        raise ModelError.not_finite(
+            f"{name} holds numbers that are not finite; train or download it again", field="lora"
+        )
+    weights = [value for value in every if value.ndim > 1]
+    in_layers = [
+        value.detach()
+        for part in pipeline.components.values()
+        if isinstance(part, torch.nn.Module)
+        for name, value in part.named_parameters()
+        if ".lora_" in name and value.ndim > 1
+    ]
+    kinds = {value.dtype for value in in_layers}
+    there = {_content(value) for value in in_layers}
+    placed = sum(any(_content(value.to(kind)) in there for kind in kinds) for value in weights)
+    return placed, len(weights)
+
+
+def _require_finite(pipeline: Any, name: str) -> None:
+    """Refuse a LoRA whose strength is no number, or that makes weights that are none, in the model's precision.
+
+    Raises
+    ------
+    ModelError
+        It is so.
+    """
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    parts = (part for part in pipeline.components.values() if isinstance(part, torch.nn.Module))
+    layers = (layer for part in parts for layer in part.modules() if isinstance(layer, BaseTunerLayer))
+    for layer in layers:
+        strengths = getattr(layer, "scaling", {}).values()
+        weight: Any = layer.get_base_layer().weight
+        if not (all(map(math.isfinite, strengths)) and bool(torch.isfinite(weight).all())):
+            raise ModelError.not_finite(
+                f"{name}: merged, it makes weights of the model that are not finite, for its numbers or its alpha are "
+                f"too large for {str(weight.dtype).removeprefix('torch.')}, or none; download it again",
+                field="lora",
+            )
+
+
+def _content(values: torch.Tensor) -> bytes:
+    """Return a key that identifies a matrix, however its dimensions of 1 are written."""
+    numbers = values.float().cpu().contiguous().numpy()
+    return hashlib.sha256(repr(numbers.size).encode() + numbers.tobytes()).digest()
+
+
+def _lora_file(spec: str, offline: bool) -> tuple[Source, Path]:
+    """Find the file of a LoRA, and where it comes from."""
+    path = user_path(spec)
+    if path.is_file():
+        source = Source(name=path.name, path=path.parent)
+        files = [path]
+    else:
+        if path.suffix == ".safetensors" and not path.is_dir():
+            raise ModelNotFoundError(
+                f"no file {spec}; give a safetensors file, a directory with one, or a hub id", field="lora"
+            )
+        with named_by("lora"):
+            source = locate_files(spec, ["*.safetensors", "*.json"], offline=offline)
+        files = sorted(source.path.glob("*.safetensors"))
+    if len(files) != 1 or files[0].suffix != ".safetensors":
+        names = ", ".join(file.name for file in files) or "none"
+        raise ModelNotFoundError(
+            f"found {names} in {spec}, expected one safetensors file; name the file itself, as DIRECTORY/FILE",
+            code=Code.TOO_MANY if len(files) > 1 else Code.NOT_FOUND,
+            field="lora",
+        )
+    return source, files[0]

@@ -15,12 +15,20 @@ from clinometer._torch import dtype_name, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
 from clinometer.models import reference
 from clinometer.models.batching import batch_bounds
-from clinometer.models.diffusers.backbone import network_of
 from clinometer.models.diffusers.conditioning import Conditioning
+from clinometer.models.diffusers.denoiser import network_of
 from clinometer.models.diffusers.generator import MARK, DiffusersGenerator
-from clinometer.models.diffusers.loading import connected_sources, download, open_pipeline, unstated
-from clinometer.models.diffusers.lora import apply_lora
-from clinometer.models.diffusers.mitigated import Mitigator
+from clinometer.models.diffusers.loading import (
+    checked_file,
+    configuration_of,
+    connected_sources,
+    download,
+    open_pipeline,
+    open_single_file,
+    prediction_of,
+    unstated,
+)
+from clinometer.models.diffusers.mitigated import Mitigator, apply_lora
 from clinometer.models.diffusers.settings import (
     CALL_NAMES,
     CallSettings,
@@ -30,7 +38,6 @@ from clinometer.models.diffusers.settings import (
     replaced_scheduler,
     scheduler_cards,
 )
-from clinometer.models.diffusers.single_file import checked_file, configuration_of, open_single_file, prediction_of
 from clinometer.models.mitigation import find_mitigation
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (

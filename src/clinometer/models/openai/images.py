@@ -27,18 +27,19 @@ from clinometer.errors import ModelError
 from clinometer.models.images import decode_image, encode_png
 from clinometer.models.openai import (
     KEY,
+    AnswerRefusedError,
     Arguments,
     DownloadError,
     Pace,
     bytes_of,
     connect,
     error_line,
+    http_library,
     is_refusal,
     raise_if_final,
     require_terms,
     server_of,
 )
-from clinometer.models.openai.guarded_http import AnswerRefusedError, http_library
 from clinometer.models.openai.replies import Reply, reply_in
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult, Status
 from clinometer.models.weights import in_one_line

@@ -27,8 +27,7 @@ from time import monotonic
 from typing import Any, Final
 
 from clinometer._secrets import masked
-from clinometer.models.openai import ErrorInAnswer, error_line, is_refusal, letters_of
-from clinometer.models.openai.guarded_http import AnswerRefusedError, deadline_of
+from clinometer.models.openai import AnswerRefusedError, ErrorInAnswer, deadline_of, error_line, is_refusal, letters_of
 from clinometer.models.weights import in_one_line
 
 LONGEST_WORDS: Final = 1000

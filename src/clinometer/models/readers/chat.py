@@ -21,20 +21,30 @@ from typing import TYPE_CHECKING, Any, Final
 from clinometer.errors import ModelError
 from clinometer.models.images import encode_png
 from clinometer.models.openai import (
+    AnswerRefusedError,
     Arguments,
     Pace,
     connect,
     error_line,
+    http_library,
     is_refusal,
     raise_if_final,
     require_terms,
     server_of,
 )
-from clinometer.models.openai.guarded_http import AnswerRefusedError, http_library
 from clinometer.models.openai.replies import Reply, reply_in
 from clinometer.models.protocols import Card
-from clinometer.models.readers import ASKED_OPENLY, Question, Reading, ReadingStopped, open_reading
-from clinometer.models.readers.answers import answer_in, json_in, option_in, refuses
+from clinometer.models.readers import (
+    ASKED_OPENLY,
+    Question,
+    Reading,
+    ReadingStopped,
+    answer_in,
+    json_in,
+    open_reading,
+    option_in,
+    refuses,
+)
 from clinometer.models.weights import describe, in_one_line
 
 if TYPE_CHECKING:

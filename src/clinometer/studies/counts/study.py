@@ -11,7 +11,7 @@ import pandas as pd
 from clinometer.errors import RunMismatchError
 from clinometer.metrics.records import Score
 from clinometer.metrics.standard import SourceShares, selection_rows
-from clinometer.ratings.store import Rated
+from clinometer.ratings import Rated
 from clinometer.readings.standard import compare_with_standard
 from clinometer.report import wording
 from clinometer.report.differences import Quantity, RunsCompared

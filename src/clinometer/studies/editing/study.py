@@ -13,7 +13,7 @@ from clinometer.errors import ModelError
 from clinometer.metrics.records import Score
 from clinometer.models import reference
 from clinometer.models.protocols import Editor, EditRequest, Edits, GenerationResult, Generator, NamesStrength, offers
-from clinometer.ratings.store import Rated
+from clinometer.ratings import Rated
 from clinometer.report import wording
 from clinometer.report.differences import Quantity, RunsCompared, by_label
 from clinometer.report.figures.marks import rows_figure

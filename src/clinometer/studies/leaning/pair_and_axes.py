@@ -15,7 +15,7 @@ from clinometer._scratch import Scratch
 from clinometer.metrics import Score, delta_alpha_curve
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.records import MEAN, TRACE
-from clinometer.ratings.store import Rated
+from clinometer.ratings import Rated
 from clinometer.report.differences import RunsCompared
 from clinometer.report.page import Page
 from clinometer.report.rows import Scores, scores_table

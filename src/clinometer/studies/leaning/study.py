@@ -14,7 +14,7 @@ from clinometer.metrics import Score
 from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART, xmcas
 from clinometer.metrics.records import DECIDES, MEAN, READING
 from clinometer.metrics.verdict import Source, source_of, withheld_by_shares
-from clinometer.ratings.store import Rated
+from clinometer.ratings import Rated
 from clinometer.report.differences import RunsCompared
 from clinometer.report.page import Page
 from clinometer.report.rows import Row, Scores

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer.metrics import Score
-from clinometer.ratings.store import Rated
+from clinometer.ratings import Rated
 from clinometer.report import wording
 from clinometer.report.differences import Quantity, RunsCompared, own_name
 from clinometer.report.page import Page

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from clinometer.web.ratings.tables import Base
+from clinometer.web.database import Base
 
 context.configure(
     connection=context.config.attributes["connection"], target_metadata=Base.metadata, render_as_batch=True

@@ -14,13 +14,21 @@ from starlette.exceptions import HTTPException
 from clinometer import api
 from clinometer._csv import csv_text
 from clinometer.errors import ClinometerError, RatingsError
-from clinometer.ratings.scoring import agreement_so_far, rater_summaries
-from clinometer.ratings.store import SHOWN, Strata
-from clinometer.web.database import reading, writing
+from clinometer.ratings import SHOWN, Strata, agreement_so_far, rater_summaries
+from clinometer.web.database import Answer, Invitation, Item, Rater, Task, Turn, now, reading, writing
 from clinometer.web.pages import render
-from clinometer.web.ratings import tasks
-from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn, now
-from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answers_for, draw_from, invite, make_task
+from clinometer.web.ratings import (
+    CONSENT,
+    OTHER_ANSWERS,
+    TaskSpec,
+    answers_for,
+    answers_of,
+    draw_from,
+    export_task,
+    invite,
+    listed_tasks,
+    make_task,
+)
 
 router = APIRouter(prefix="/ratings")
 
@@ -102,7 +110,7 @@ def _task(session: Session, identifier: str) -> Task:
 def index(request: Request) -> Response:
     """Show every task."""
     with reading(_engine(request)) as session:
-        return render(request, "ratings/index.html", tasks=tasks.listed_tasks(session))
+        return render(request, "ratings/index.html", tasks=listed_tasks(session))
 
 
 @router.get("/{identifier}")
@@ -210,14 +218,14 @@ def open_again(request: Request, identifier: Identifier) -> Response:
 @router.post("/{identifier}/export")
 def export(request: Request, identifier: Identifier) -> Response:
     """Write the answers into the runs, and score and report these again."""
-    return _task_page(request, identifier, exported=tasks.export_task(_engine(request), identifier))
+    return _task_page(request, identifier, exported=export_task(_engine(request), identifier))
 
 
 @router.get("/{identifier}/answers.csv")
 def answers_csv(request: Request, identifier: Identifier) -> Response:
     """Show every answer that counts, as a table."""
     with reading(_engine(request)) as session:
-        table = tasks.answers_of(session, _task(session, identifier))
+        table = answers_of(session, _task(session, identifier))
     name = f'attachment; filename="ratings-{identifier}.csv"'
     return Response(
         csv_text(table).encode("utf-8", "backslashreplace"),
@@ -233,7 +241,7 @@ def _back(identifier: str) -> Response:
 def _task_page(request: Request, identifier: str, **extra: Any) -> Response:
     with reading(_engine(request)) as session:
         task = _task(session, identifier)
-        answers = tasks.answers_of(session, task)
+        answers = answers_of(session, task)
         by_kind = answers[~answers.simulated], answers[answers.simulated]
         # every rater, with the length of their order and what they answered
         summaries = rater_summaries(answers)

@@ -22,14 +22,12 @@ from sqlalchemy.orm import Session, joinedload
 from starlette.exceptions import HTTPException
 
 from clinometer.errors import RatingsError
-from clinometer.ratings.store import readings_of
+from clinometer.ratings import readings_of
 from clinometer.runs import Run
 from clinometer.studies import rated_of
-from clinometer.web.database import reading, writing
+from clinometer.web.database import Answer, Invitation, Item, Rater, Task, Turn, reading, writing
 from clinometer.web.pages import render
-from clinometer.web.ratings.room import Room
-from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn
-from clinometer.web.ratings.tasks import (
+from clinometer.web.ratings import (
     HELD,
     TaskSpec,
     answers_for,
@@ -45,6 +43,7 @@ from clinometer.web.ratings.tasks import (
     rater_refusal,
     refusal_of,
 )
+from clinometer.web.ratings.room import Room
 
 router = APIRouter()
 

@@ -21,8 +21,7 @@ from sqlalchemy import Engine, func, select
 from clinometer import api
 from clinometer._secrets import masked
 from clinometer.errors import ClinometerError
-from clinometer.ratings.scoring import mixed_raters
-from clinometer.ratings.store import OF_CONCEPT, drawn_before, has_ratings, ratings_of
+from clinometer.ratings import OF_CONCEPT, drawn_before, has_ratings, mixed_raters, ratings_of
 from clinometer.report.html import environment
 from clinometer.report.sections import HUMAN
 from clinometer.report.sections import people as section
@@ -30,10 +29,9 @@ from clinometer.report.view import View
 from clinometer.runs import Run
 from clinometer.runs.browse import Stored, stored_in
 from clinometer.studies import rated_of
-from clinometer.web.database import database_url, is_kept, open_database, reading
+from clinometer.web.database import Answer, Item, Rater, Turn, database_url, is_kept, open_database, reading
 from clinometer.web.pages import Identifier, render
 from clinometer.web.pictures import Album
-from clinometer.web.ratings.tables import Answer, Item, Rater, Turn
 from clinometer.web.runs_index import RunEntry
 from clinometer.web.security import ServerSettings
 
