@@ -37,7 +37,7 @@ from clinometer.ratings import draw_items
 from clinometer.runs import Run
 from clinometer.studies import rated_of
 from clinometer.web.database import Answer, open_database, reading, writing
-from clinometer.web.ratings import TaskSpec, answers_for, invite, make_task
+from clinometer.web.ratings.tasks import TaskSpec, answers_for, invite, make_task
 
 ITEMS, CONCEPTS = 200, 10
 EVERY = 1.0

@@ -15,7 +15,7 @@ from clinometer.errors import Code, RatingsError, RatingsPlaceWarning
 from clinometer.ratings import ratings_of
 from clinometer.web.app import create_app
 from clinometer.web.database import Base, Item, open_database, reading
-from clinometer.web.ratings import answers_for
+from clinometer.web.ratings.tasks import answers_for
 from clinometer.web.security import ServerSettings, kept_key
 from tests import quick
 from tests.raising import raises

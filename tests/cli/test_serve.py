@@ -16,7 +16,7 @@ from clinometer.cli.app import app
 from clinometer.errors import Code, InvalidInputError, RunNotFoundError
 from clinometer.web.app import create_app
 from clinometer.web.database import reading
-from clinometer.web.ratings import listed_tasks
+from clinometer.web.ratings.tasks import listed_tasks
 from clinometer.web.security import ServerSettings
 from tests import quick
 from tests.raising import raises

@@ -12,7 +12,7 @@ from clinometer.ratings import draw_items
 from clinometer.runs import Run
 from clinometer.studies import rated_of
 from clinometer.web.database import writing
-from clinometer.web.ratings import TaskSpec, answers_for, invite, make_task
+from clinometer.web.ratings.tasks import TaskSpec, answers_for, invite, make_task
 
 QUESTION = "Whom does the picture show?"
 

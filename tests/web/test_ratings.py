@@ -20,7 +20,7 @@ from clinometer.ratings import ratings_of, readings_of
 from clinometer.studies import rated_of
 from clinometer.web.database import Answer, Invitation, Task, Turn, now, reading, writing
 from clinometer.web.database import Rater as Rated
-from clinometer.web.ratings import TaskSpec, answers_of, invite
+from clinometer.web.ratings.tasks import TaskSpec, answers_of, invite
 from clinometer.web.ratings.raters import SKILLS, add_demo
 from clinometer.web.security import kept_key
 from tests.pipeline.engine_toys import Glance

@@ -18,7 +18,7 @@ from alembic.migration import MigrationContext
 import clinometer as cm
 from clinometer.errors import Code, RatingsError
 from clinometer.web.database import Answer, Base, Rater, Task, Turn, open_database, reading, writing
-from clinometer.web.ratings import hash_of
+from clinometer.web.ratings.tasks import hash_of
 from tests.raising import raises
 from tests.web.raters_at_once import Witness, all_rate
 from tests.web.rating import make

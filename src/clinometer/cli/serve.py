@@ -254,7 +254,7 @@ def new(
     require_web("ratings")
     from clinometer.runs import Run
     from clinometer.web.database import writing
-    from clinometer.web.ratings import (
+    from clinometer.web.ratings.tasks import (
         CONSENT,
         OF_PAIRS,
         OTHER_ANSWERS,
@@ -293,7 +293,7 @@ def list_(database: DatabaseOption = "") -> None:
     require_web("ratings")
     from clinometer._messages import printable
     from clinometer.web.database import reading
-    from clinometer.web.ratings import listed_tasks
+    from clinometer.web.ratings.tasks import listed_tasks
 
     rows = []
     with ratings_database(database) as engine, reading(engine) as session:
@@ -317,7 +317,7 @@ def collect(
 ) -> None:
     """Write a task's answers into its runs, and update their scores and reports."""
     require_web("ratings")
-    from clinometer.web.ratings import export_task
+    from clinometer.web.ratings.tasks import export_task
 
     with ratings_database(database) as engine:
         exported = export_task(engine, task)
@@ -342,7 +342,7 @@ def remove(
     """
     require_web("ratings")
     from clinometer._messages import printable
-    from clinometer.web.ratings import counted, remove_answers
+    from clinometer.web.ratings.tasks import counted, remove_answers
 
     with ratings_database(database) as engine:
         title, raters, answers, runs = counted(engine, task, rater=rater, simulated=simulated)
@@ -371,7 +371,7 @@ def repair(database: DatabaseOption = "") -> None:
     """
     require_web("ratings")
     from clinometer.web.database import reading, repair_database
-    from clinometer.web.ratings import listed_tasks
+    from clinometer.web.ratings.tasks import listed_tasks
 
     found = _locate_database(database)
     copy = repair_database(found)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clinometer.errors import ModelError
+from clinometer.models import registry
 from clinometer.models.encoders.own_text import OWN, components_of, own_text_components
 from clinometer.models.protocols import (
     Card,
@@ -20,16 +21,6 @@ from clinometer.models.protocols import (
     SeesImages,
     TellsSettings,
     offers,
-)
-from clinometer.models.registry import (
-    HUB_ID,
-    KINDS,
-    Kind,
-    load_encoder,
-    load_generator,
-    load_reader,
-    open_clip_architectures,
-    takes_option,
 )
 from clinometer.models.weights import is_single_file, locate, user_path
 
@@ -145,17 +136,17 @@ def describe_model(spec: str, **options: Any) -> Description:
         Nothing of that name is there, or it cannot be loaded.
     """
     if kind_of(spec) == "generator":
-        if takes_option(spec, "price"):
+        if registry.takes_option(spec, "price"):
             options.setdefault("price", 0.0)
-        generator = load_generator(spec, **options)
+        generator = registry.load_generator(spec, **options)
         return Description(generator.card, capabilities_of(generator), licence=_licence(spec))
     if kind_of(spec) == "reader":
-        return Description(load_reader(spec, **options).card, licence=_licence(spec))
+        return Description(registry.load_reader(spec, **options).card, licence=_licence(spec))
     try:
-        encoder = load_encoder(spec, **options)
+        encoder = registry.load_encoder(spec, **options)
     except ModelError as error:
         try:
-            reader = load_reader(spec, **options)
+            reader = registry.load_reader(spec, **options)
         except ModelError:
             raise error from None
         return Description(reader.card, licence=_licence(spec))
@@ -170,7 +161,7 @@ def describe_model(spec: str, **options: Any) -> Description:
     )
 
 
-def kind_of(spec: str) -> Kind:
+def kind_of(spec: str) -> registry.Kind:
     """Distinguish generators, encoders and readers by name or by files, without loading the model.
 
     Raises
@@ -179,21 +170,21 @@ def kind_of(spec: str) -> Kind:
         A hub id that is unknown or cannot be looked up.
     """
     name = spec.partition(":")[0]
-    for group, kind in KINDS.items():
+    for group, kind in registry.KINDS.items():
         if any(point.name == name for point in entry_points(group=group)):
             return kind
     path = user_path(spec)
     if spec and path.is_dir():
         return "generator" if (path / "model_index.json").is_file() else "encoder"
     are_vectors = path.name.lower().removesuffix(".gz").endswith(VECTORS)
-    if are_vectors or (spec.partition("/")[0] in open_clip_architectures() and "/" in spec):
+    if are_vectors or (spec.partition("/")[0] in registry.open_clip_architectures() and "/" in spec):
         return "encoder"
-    if is_single_file(spec) or not HUB_ID.fullmatch(spec):
+    if is_single_file(spec) or not registry.HUB_ID.fullmatch(spec):
         return "generator"
     return _kind_on_hub(spec)
 
 
-def _kind_on_hub(spec: str) -> Kind:
+def _kind_on_hub(spec: str) -> registry.Kind:
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 

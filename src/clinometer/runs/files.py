@@ -17,25 +17,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from clinometer._secrets import masked, masked_address, recalled
 from clinometer.errors import InvalidInputError, RunCorruptError, RunNotFoundError, RunStorageError
-from clinometer.runs.backends import (
-    HELD,
-    INVENTORIES,
-    READ_ONLY,
-    STORES,
-    Entry,
-    Inventory,
-    StoreFile,
-    answering,
-    be_patient,
-    create_file,
-    is_of_client,
-    is_there,
-    listing,
-    no_answer,
-    not_writable,
-    settle,
-    write_file,
-)
+from clinometer.runs import backends
 
 _LOCAL = LocalFileSystem()
 
@@ -66,7 +48,7 @@ class Files:
             # A path may hold "::", which fsspec takes for URLs in a chain.
             kind, is_url, _ = self.url.partition("://")
             # Other processes write to a store, too, so its listings must not be cached.
-            options = {"use_listings_cache": False} if kind in STORES else {}
+            options = {"use_listings_cache": False} if kind in backends.STORES else {}
             self.fs, root = url_to_fs(self.url, **options) if is_url else (_LOCAL, local_path(self.url))
         except (ImportError, ValueError) as error:
             raise RunStorageError.not_installed(
@@ -82,15 +64,15 @@ class Files:
         self._kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
         self.is_local = isinstance(self.fs, LocalFileSystem)
         """Whether the directory is on this machine's own filesystem."""
-        self.is_store = not STORES.isdisjoint(self._kinds)
+        self.is_store = not backends.STORES.isdisjoint(self._kinds)
         """Whether it lies on an object store."""
-        self._snapshot: Inventory | None = None
-        be_patient(self.fs)
+        self._snapshot: backends.Inventory | None = None
+        backends.be_patient(self.fs)
 
     @property
-    def inventory(self) -> Inventory | None:
+    def inventory(self) -> backends.Inventory | None:
         """What listings of an object store showed, where that still holds; None where the store is to be asked."""
-        return (INVENTORIES.get(self.place) or self._snapshot) if self.is_store else None
+        return (backends.INVENTORIES.get(self.place) or self._snapshot) if self.is_store else None
 
     @contextmanager
     def listed_once(self) -> Iterator[None]:
@@ -101,7 +83,7 @@ class Files:
         if not self.is_store or self.inventory is not None:
             yield
             return
-        self._snapshot = Inventory(self.fs, self.root)
+        self._snapshot = backends.Inventory(self.fs, self.root)
         try:
             yield
         finally:
@@ -136,10 +118,10 @@ class Files:
     def _is_there(self, path: str) -> bool:
         try:
             if self.is_store and path.rstrip("/") != self.root:
-                with answering(path):
-                    return is_there(self.fs, path)
+                with backends.answering(path):
+                    return backends.is_there(self.fs, path)
             if not self.is_local:
-                with answering(path):
+                with backends.answering(path):
                     return bool(self.fs.exists(path))
             os.stat(path)  # fsspec takes whatever goes wrong for a file that is not there, and it would be drawn again
         except (FileNotFoundError, NotADirectoryError):
@@ -156,13 +138,13 @@ class Files:
             if inventory is not None and inventory.knows(f"{folder}/x" if folder else "x"):
                 return inventory.folder(folder)
             try:
-                return listing(self.fs, path)
+                return backends.listing(self.fs, path)
             except OSError as error:
                 raise _unreadable(path, error) from error
         if not self._is_there(path):
             return []
         try:
-            with answering(path):
+            with backends.answering(path):
                 return [entry.rstrip("/").rsplit("/", 1)[-1] for entry in self.fs.ls(path, detail=False)]
         except OSError as error:
             raise _unreadable(path, error) from error
@@ -199,7 +181,7 @@ class Files:
         entries = [self._entry(name) for name in names]
         return [f"{entry.size} {entry.stamp}" if entry is not None and entry.stamp else "" for entry in entries]
 
-    def _entry(self, name: str) -> Entry | None:
+    def _entry(self, name: str) -> backends.Entry | None:
         """Return what a listing says of a file of a store, where one is at hand."""
         inventory = self.inventory
         return inventory.entry(name) if inventory is not None and inventory.knows(name) else None
@@ -238,9 +220,9 @@ class Files:
         folder, temporary = self._temporary(name)
         try:
             if self.is_local:
-                write_file(temporary, content)
+                backends.write_file(temporary, content)
                 os.replace(temporary, self.path(name))
-                settle(folder)
+                backends.settle(folder)
             else:
                 self.fs.makedirs(folder, exist_ok=True)
                 self.fs.pipe_file(temporary, bytes(content))
@@ -258,7 +240,7 @@ class Files:
         RunStorageError
             It is one.
         """
-        if not READ_ONLY.isdisjoint(self._kinds):
+        if not backends.READ_ONLY.isdisjoint(self._kinds):
             raise RunStorageError(
                 f"{self.url}: this place can be read but not written; give another --out, or copy the run to a disk"
             )
@@ -266,7 +248,7 @@ class Files:
     def _require_may_write(self, name: str) -> None:
         """Refuse to write where another process has taken over, in a place that is only read, or outside of it."""
         # hidden files say who has taken over, and may be written
-        require = HELD.get(self.place) if HELD and not name.startswith(".") else None
+        require = backends.HELD.get(self.place) if backends.HELD and not name.startswith(".") else None
         if require is not None:
             require()
         self.require_writable()
@@ -286,7 +268,7 @@ class Files:
     def _put(self, name: str, content: bytes | memoryview, **options: Any) -> None:
         """Write a file of an object store in one piece, or in several of which nothing is seen until the last is in."""
         try:
-            with answering(self.path(name)):
+            with backends.answering(self.path(name)):
                 self.fs.pipe_file(self.path(name), bytes(content), **options)
         except FileExistsError:
             if self.inventory is not None:
@@ -295,7 +277,7 @@ class Files:
         except OSError as error:
             raise self._unwritable(name, error) from error
         if self.inventory is not None:
-            self.inventory.note(name, Entry(len(content), ""))
+            self.inventory.note(name, backends.Entry(len(content), ""))
 
     def create_bytes(self, name: str, content: bytes | memoryview) -> bool:
         """Write a file whole, unless there is one: False then, and that one stays. Of several writers the first wins.
@@ -308,7 +290,7 @@ class Files:
         self._require_may_write(name)
         try:
             if self.is_local:
-                create_file(self.path(name), self._temporary(name)[1], content)
+                backends.create_file(self.path(name), self._temporary(name)[1], content)
             else:
                 self._put(name, content, mode="create")
         except FileExistsError:
@@ -343,7 +325,7 @@ class Files:
         if is_told and not self.exists(name):
             return
         try:
-            with answering(self.path(name)):
+            with backends.answering(self.path(name)):
                 self.fs.rm_file(self.path(name))
         except FileNotFoundError:
             pass
@@ -426,21 +408,21 @@ class Files:
                 raise OSError(errno.EISDIR if os.path.isdir(path) else errno.EINVAL, "it is not a regular file")
             if self.is_store and not in_blocks:
                 entry = self._entry(name)
-                yield StoreFile(self.fs, path, size=None if entry is None else entry.size, whole=whole)
+                yield backends.StoreFile(self.fs, path, size=None if entry is None else entry.size, whole=whole)
                 return
             with self.fs.open(path, "rb") as file:
                 yield file
         except FileNotFoundError as error:
             raise RunNotFoundError(f"{path}: no such file; is {self.url} a run directory?") from error
         except OSError as error:
-            if is_of_client(error):
-                raise no_answer(path, error) from error
+            if backends.is_of_client(error):
+                raise backends.no_answer(path, error) from error
             if error.errno is None:  # of Arrow, which says so of damaged bytes
                 raise
             raise _unreadable(path, error) from error
         except Exception as error:
-            if is_of_client(error):
-                raise no_answer(path, error) from error
+            if backends.is_of_client(error):
+                raise backends.no_answer(path, error) from error
             raise
 
     def require_place(self) -> None:
@@ -460,7 +442,7 @@ class Files:
             if self.is_local and not os.access(self.root, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
-            raise not_writable(self.url, error) from error
+            raise backends.not_writable(self.url, error) from error
 
 
 def _too_large(path: str, most: int) -> RunCorruptError:

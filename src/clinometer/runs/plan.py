@@ -241,9 +241,6 @@ class Parts(Mapping[int, Plan]):
     def __len__(self) -> int:
         return len(self._spans)
 
-    def __contains__(self, part: object) -> bool:
-        return part in self._spans
-
 
 def _compact(tables: Iterable[pa.Table]) -> pa.Table:
     """Join tables, each column in one chunk."""

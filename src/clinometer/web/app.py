@@ -25,28 +25,14 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from clinometer._messages import printable
 from clinometer.errors import ClinometerError, InvalidInputError, RunNotFoundError
-from clinometer.web import explorer, pages, pictures, runs_index
+from clinometer.web import explorer, pages, pictures, runs_index, security
 from clinometer.web.pages import Building, problem, render
 from clinometer.web.ratings import organiser_pages, raters, room
 from clinometer.web.ratings.room import Room
 from clinometer.web.sample_index import RunIndices
-from clinometer.web.security import (
-    HEADERS,
-    READING,
-    SESSION_SECONDS,
-    BodyLimit,
-    Gate,
-    RateLimit,
-    SecurityHeaders,
-    ServerSettings,
-    is_local,
-    neighbours,
-    require_csrf,
-    require_organiser,
-)
 
 
-def create_app(settings: ServerSettings) -> FastAPI:
+def create_app(settings: security.ServerSettings) -> FastAPI:
     """Create the app that serves some runs. ``app.state`` holds the settings, the gate and the index of runs."""
     app = FastAPI(
         title="clinometer",
@@ -54,26 +40,26 @@ def create_app(settings: ServerSettings) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
-        dependencies=[Depends(require_csrf)],
+        dependencies=[Depends(security.require_csrf)],
         middleware=[
-            Middleware(SecurityHeaders),
+            Middleware(security.SecurityHeaders),
             Middleware(TrustedHostMiddleware, allowed_hosts=list(settings.hosts), www_redirect=False),
-            Middleware(RateLimit, a_second=settings.requests_a_second),
-            Middleware(BodyLimit),
+            Middleware(security.RateLimit, a_second=settings.requests_a_second),
+            Middleware(security.BodyLimit),
             Middleware(
                 SessionMiddleware, secret_key=settings.session_key, session_cookie="clinometer",
-                max_age=SESSION_SECONDS, same_site="lax", https_only=settings.behind_https,
+                max_age=security.SESSION_SECONDS, same_site="lax", https_only=settings.behind_https,
             ),
         ],
     )  # fmt: skip
     app.state.settings = settings
-    app.state.gate = Gate(settings)
+    app.state.gate = security.Gate(settings)
     app.state.runs = runs_index.RunsIndex(settings.runs)
     app.state.shelf = RunIndices(settings.cache / "samples")
     app.state.comparing = runs_index.Comparing()
     app.state.album = pictures.Album(settings.cache)
     app.state.ratings = Room(settings, app.state.album)
-    organiser = [Depends(require_organiser)]
+    organiser = [Depends(security.require_organiser)]
     app.include_router(pages.router)
     app.include_router(raters.router)
     for pages_with_routes in (runs_index, explorer, room, pictures, organiser_pages):
@@ -88,7 +74,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
 
 def _http_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    if error.status_code == 401 and request.method in READING:
+    if error.status_code == 401 and request.method in security.READING:
         address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?next={quote(address)}", 303)
     page = problem(request, error.status_code, str(error.detail))
@@ -123,7 +109,7 @@ def _still_reading(request: Request, building: Exception) -> Response:
 
 def _own_error(request: Request, error: Exception) -> Response:
     page = problem(request, 500, "The server's terminal shows what happened.")
-    page.headers.update(HEADERS)  # it is made outside of what adds them to other pages
+    page.headers.update(security.HEADERS)  # it is made outside of what adds them to other pages
     return page
 
 
@@ -135,7 +121,7 @@ BACKLOG: Final = 128
 
 def server_over(app: FastAPI, **config: Any) -> uvicorn.Server:
     """Create the server of an app, with the limits of its settings."""
-    settings: ServerSettings = app.state.settings
+    settings: security.ServerSettings = app.state.settings
     options: dict[str, Any] = {
         "http": _protocol(settings),
         "ws": "none",
@@ -149,7 +135,7 @@ def server_over(app: FastAPI, **config: Any) -> uvicorn.Server:
     return uvicorn.Server(uvicorn.Config(app, **options | config))
 
 
-def _protocol(settings: ServerSettings) -> type[asyncio.Protocol]:
+def _protocol(settings: security.ServerSettings) -> type[asyncio.Protocol]:
     connections = _Connections(settings)
 
     class Bounded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
@@ -158,7 +144,7 @@ def _protocol(settings: ServerSettings) -> type[asyncio.Protocol]:
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self._head = 0
-            self.party = neighbours(self.client[0] if self.client else "")
+            self.party = security.neighbours(self.client[0] if self.client else "")
             if not connections.admit(self):
                 transport.abort()
 
@@ -189,7 +175,7 @@ def _protocol(settings: ServerSettings) -> type[asyncio.Protocol]:
 class _Connections:
     """The connections of a server by the address that they come from."""
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: security.ServerSettings) -> None:
         self.parties: defaultdict[str, set[Any]] = defaultdict(set)
         self._settings = settings
         self._looked: dict[Any, tuple[object, float]] = {}
@@ -201,7 +187,7 @@ class _Connections:
         The connection that has waited longest, of the address that holds most, is ended for it.
         """
         settings = self._settings
-        is_proxy = settings.behind_https and is_local(connection.party)
+        is_proxy = settings.behind_https and security.is_local(connection.party)
         if len(self.parties[connection.party]) >= settings.connections_each and not is_proxy:
             return False
         if sum(map(len, self.parties.values())) >= settings.connections:

@@ -26,42 +26,14 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+import sqlalchemy as sa
+import sqlalchemy.exc
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from filelock import FileLock
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Connection,
-    DateTime,
-    Engine,
-    ForeignKey,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    create_engine,
-    delete,
-    event,
-    false,
-    func,
-    insert,
-    inspect,
-    make_url,
-    select,
-    update,
-)
-from sqlalchemy.exc import (
-    ArgumentError,
-    DatabaseError,
-    DataError,
-    IntegrityError,
-    NoSuchModuleError,
-    ProgrammingError,
-)
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import TypeDecorator
 
@@ -73,7 +45,7 @@ from clinometer.errors import RatingsError, RatingsPlaceWarning
 class Moment(TypeDecorator[datetime]):
     """A moment in UTC; SQLite keeps no zone."""
 
-    impl = DateTime(timezone=True)
+    impl = sa.DateTime(timezone=True)
     cache_ok = True
 
     def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:
@@ -88,7 +60,7 @@ def now() -> datetime:
 
 def clock(session: Session) -> datetime:
     """Ask the database for the moment: servers that share one need not agree on the time."""
-    moment: datetime = session.scalars(select(func.now())).one()
+    moment: datetime = session.scalars(sa.select(sa.func.now())).one()
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -105,12 +77,12 @@ class Task(Base):
 
     __tablename__ = "tasks"
 
-    id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    title: Mapped[str] = mapped_column(Text)
-    question: Mapped[str] = mapped_column(Text)
-    consent: Mapped[str] = mapped_column(Text)
-    warning: Mapped[str] = mapped_column(Text, default="")
-    answers: Mapped[list[dict[str, str]]] = mapped_column(JSON)
+    id: Mapped[str] = mapped_column(sa.String(32), primary_key=True)
+    title: Mapped[str] = mapped_column(sa.Text)
+    question: Mapped[str] = mapped_column(sa.Text)
+    consent: Mapped[str] = mapped_column(sa.Text)
+    warning: Mapped[str] = mapped_column(sa.Text, default="")
+    answers: Mapped[list[dict[str, str]]] = mapped_column(sa.JSON)
     raters_each: Mapped[int]
     items_each: Mapped[int] = mapped_column(default=0)
     repeats: Mapped[float] = mapped_column(default=0.0)
@@ -127,18 +99,18 @@ class Item(Base):
     """
 
     __tablename__ = "items"
-    __table_args__ = (UniqueConstraint("task_id", "run", "name"),)
+    __table_args__ = (sa.UniqueConstraint("task_id", "run", "name"),)
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id", ondelete="CASCADE"), index=True)
-    run: Mapped[str] = mapped_column(Text)
-    name: Mapped[str] = mapped_column(String(300))
-    concept: Mapped[str] = mapped_column(Text)
-    stratum: Mapped[str] = mapped_column(Text, default="")
+    task_id: Mapped[str] = mapped_column(sa.ForeignKey("tasks.id", ondelete="CASCADE"), index=True)
+    run: Mapped[str] = mapped_column(sa.Text)
+    name: Mapped[str] = mapped_column(sa.String(300))
+    concept: Mapped[str] = mapped_column(sa.Text)
+    stratum: Mapped[str] = mapped_column(sa.Text, default="")
     stratum_size: Mapped[int] = mapped_column(default=0)
-    attention: Mapped[str] = mapped_column(Text, default="")
+    attention: Mapped[str] = mapped_column(sa.Text, default="")
     blurred: Mapped[bool] = mapped_column(default=False)
-    pictures: Mapped[list[str]] = mapped_column(JSON, default=list, server_default="[]")
+    pictures: Mapped[list[str]] = mapped_column(sa.JSON, default=list, server_default="[]")
     task: Mapped[Task] = relationship(back_populates="items")
 
 
@@ -148,8 +120,8 @@ class Invitation(Base):
     __tablename__ = "invitations"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id", ondelete="CASCADE"), index=True)
-    hash: Mapped[str] = mapped_column(String(64), unique=True)
+    task_id: Mapped[str] = mapped_column(sa.ForeignKey("tasks.id", ondelete="CASCADE"), index=True)
+    hash: Mapped[str] = mapped_column(sa.String(64), unique=True)
     created: Mapped[datetime] = mapped_column(Moment, default=now)
     expires: Mapped[datetime] = mapped_column(Moment)
     revoked: Mapped[datetime | None] = mapped_column(Moment, default=None)
@@ -164,16 +136,16 @@ class Rater(Base):
     """
 
     __tablename__ = "raters"
-    __table_args__ = (UniqueConstraint("task_id", "name"),)
+    __table_args__ = (sa.UniqueConstraint("task_id", "name"),)
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id", ondelete="CASCADE"), index=True)
-    invitation_id: Mapped[int] = mapped_column(ForeignKey("invitations.id"))
-    name: Mapped[str] = mapped_column(String(32))
-    hash: Mapped[str] = mapped_column(String(64), unique=True)
-    consented: Mapped[datetime] = mapped_column(Moment, default=func.now())
+    task_id: Mapped[str] = mapped_column(sa.ForeignKey("tasks.id", ondelete="CASCADE"), index=True)
+    invitation_id: Mapped[int] = mapped_column(sa.ForeignKey("invitations.id"))
+    name: Mapped[str] = mapped_column(sa.String(32))
+    hash: Mapped[str] = mapped_column(sa.String(64), unique=True)
+    consented: Mapped[datetime] = mapped_column(Moment, default=sa.func.now())
     withdrawn: Mapped[datetime | None] = mapped_column(Moment, default=None)
-    simulated: Mapped[bool] = mapped_column(default=False, server_default=false())
+    simulated: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
     task: Mapped[Task] = relationship()
     invitation: Mapped[Invitation] = relationship()
 
@@ -182,11 +154,11 @@ class Turn(Base):
     """One item in a rater's order: shown at ``place``, from 1; a repeat is an item's second turn."""
 
     __tablename__ = "turns"
-    __table_args__ = (UniqueConstraint("rater_id", "place"), UniqueConstraint("rater_id", "item_id", "repeat"))
+    __table_args__ = (sa.UniqueConstraint("rater_id", "place"), sa.UniqueConstraint("rater_id", "item_id", "repeat"))
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    rater_id: Mapped[int] = mapped_column(ForeignKey("raters.id", ondelete="CASCADE"), index=True)
-    item_id: Mapped[int] = mapped_column(ForeignKey("items.id", ondelete="CASCADE"), index=True)
+    rater_id: Mapped[int] = mapped_column(sa.ForeignKey("raters.id", ondelete="CASCADE"), index=True)
+    item_id: Mapped[int] = mapped_column(sa.ForeignKey("items.id", ondelete="CASCADE"), index=True)
     place: Mapped[int]
     repeat: Mapped[bool] = mapped_column(default=False)
     item: Mapped[Item] = relationship()
@@ -197,10 +169,10 @@ class Answer(Base):
 
     __tablename__ = "answers"
 
-    turn_id: Mapped[int] = mapped_column(ForeignKey("turns.id", ondelete="CASCADE"), primary_key=True)
-    answer: Mapped[str] = mapped_column(Text)
+    turn_id: Mapped[int] = mapped_column(sa.ForeignKey("turns.id", ondelete="CASCADE"), primary_key=True)
+    answer: Mapped[str] = mapped_column(sa.Text)
     seconds: Mapped[float | None]
-    given: Mapped[datetime] = mapped_column(Moment, default=func.now())
+    given: Mapped[datetime] = mapped_column(Moment, default=sa.func.now())
 
 
 class Seal(Base):
@@ -208,12 +180,12 @@ class Seal(Base):
 
     __tablename__ = "seals"
 
-    name: Mapped[str] = mapped_column(String(32), primary_key=True)
-    changes: Mapped[int] = mapped_column(BigInteger)
-    total: Mapped[str] = mapped_column(String(32))
+    name: Mapped[str] = mapped_column(sa.String(32), primary_key=True)
+    changes: Mapped[int] = mapped_column(sa.BigInteger)
+    total: Mapped[str] = mapped_column(sa.String(32))
 
 
-SEALED: Final[tuple[Table, ...]] = tuple(t for t in Base.metadata.sorted_tables if t.name != Seal.__tablename__)
+SEALED: Final[tuple[sa.Table, ...]] = tuple(t for t in Base.metadata.sorted_tables if t.name != Seal.__tablename__)
 WAIT: Final = 30
 """Seconds that a writer waits for the others, and a process for another's lock."""
 _MODULUS: Final = 1 << 128
@@ -246,26 +218,26 @@ def _triggers() -> Iterator[tuple[str, str]]:
             yield name, f"CREATE TRIGGER {name} AFTER {change} ON {table.name} BEGIN {counted}; END"
 
 
-def remove_triggers(connection: Connection) -> None:
+def remove_triggers(connection: sa.Connection) -> None:
     """Allow changes of the tables without seals: they are about to be sealed again."""
     for name, _ in _triggers():
         connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
 
 
-def seal(connection: Connection) -> None:
+def seal(connection: sa.Connection) -> None:
     """Seal every table as it is."""
     remove_triggers(connection)
     changes = changes_of(connection)
-    connection.execute(delete(Seal))
+    connection.execute(sa.delete(Seal))
     for table in SEALED:
         total = _total(connection, table)
-        connection.execute(insert(Seal).values(name=table.name, changes=1, total=total))
-    connection.execute(update(Seal).where(Seal.name == SEALED[0].name).values(changes=changes + 1))
+        connection.execute(sa.insert(Seal).values(name=table.name, changes=1, total=total))
+    connection.execute(sa.update(Seal).where(Seal.name == SEALED[0].name).values(changes=changes + 1))
     for _, sql in _triggers():
         connection.exec_driver_sql(sql)
 
 
-def _total(connection: Connection, table: Table) -> str:
+def _total(connection: sa.Connection, table: sa.Table) -> str:
     # the driver's own values, as the triggers see them
     names = ", ".join(column.name for column in table.columns)
     total = f"{0:032x}"
@@ -274,22 +246,22 @@ def _total(connection: Connection, table: Table) -> str:
     return total
 
 
-def changes_of(connection: Connection) -> int:
+def changes_of(connection: sa.Connection) -> int:
     """Count the changes that a file holds."""
-    return int(connection.scalar(select(func.coalesce(func.sum(Seal.changes), 0))) or 0)
+    return int(connection.scalar(sa.select(sa.func.coalesce(sa.func.sum(Seal.changes), 0))) or 0)
 
 
-def is_sealed(connection: Connection) -> bool:
+def is_sealed(connection: sa.Connection) -> bool:
     """Return whether a file is of a version that seals it."""
-    return inspect(connection).has_table(Seal.__tablename__)
+    return sa.inspect(connection).has_table(Seal.__tablename__)
 
 
-def damage_of(connection: Connection, acknowledged: int) -> str:
+def damage_of(connection: sa.Connection, acknowledged: int) -> str:
     """Describe what is not as it was written; empty if everything is. All reads must be in one transaction."""
     found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
     if found != "ok":
         return f"SQLite finds it damaged: {' '.join(str(found).split())[:200]}"
-    totals = {row.name: row.total for row in connection.execute(select(Seal.name, Seal.total))}
+    totals = {row.name: row.total for row in connection.execute(sa.select(Seal.name, Seal.total))}
     altered = [table.name for table in SEALED if totals.get(table.name) != _total(connection, table)]
     if altered:
         return f"it does not hold what was written: {', '.join(altered)}"
@@ -359,7 +331,7 @@ CONNECTIONS: Final = 20
 """Connections to PostgreSQL that are kept: as many requests as that are worked on at a time."""
 LOG_PAGES: Final = 32
 """Pages of SQLite's log, of 4 KB each, from which on a commit takes them into the file: some tens of answers."""
-_WRITERS: Final[WeakKeyDictionary[Engine, threading.Lock]] = WeakKeyDictionary()
+_WRITERS: Final[WeakKeyDictionary[sa.Engine, threading.Lock]] = WeakKeyDictionary()
 _OWN: Final = frozenset({"tasks", "invitations", "items", "raters", "turns", "answers", "seals"})
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
@@ -382,8 +354,8 @@ def database_url(url: str, folder: Path) -> str:
 def file_of(url: str) -> Path | None:
     """Return the file of an SQLite database; None of another, and of one in memory."""
     try:
-        parsed = make_url(url)
-    except ArgumentError:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError:
         return None
     is_file = parsed.get_backend_name() == "sqlite" and parsed.database not in (None, "", ":memory:")
     return Path(str(parsed.database)) if is_file else None
@@ -445,7 +417,7 @@ def _move(old: Path, place: Path) -> None:
     Path(f"{old}.lock").unlink(missing_ok=True)
 
 
-def open_database(url: str, *, repair: bool = False) -> Engine:
+def open_database(url: str, *, repair: bool = False) -> sa.Engine:
     """Connect, bring the schema up to date, and see whether all that was acknowledged is there.
 
     With ``repair``, what is there is taken for what should be.
@@ -468,7 +440,14 @@ def open_database(url: str, *, repair: bool = False) -> Engine:
         else:
             with FileLock(f"{place}.lock", timeout=WAIT):
                 _open_file(engine, place, repair=repair)
-    except (ArgumentError, NoSuchModuleError, DatabaseError, OSError, ImportError, CommandError) as error:
+    except (
+        sa.exc.ArgumentError,
+        sa.exc.NoSuchModuleError,
+        sa.exc.DatabaseError,
+        OSError,
+        ImportError,
+        CommandError,
+    ) as error:
         reason = _in_a_line(error)
         raise RatingsError.unreadable(
             f"--database {address_of(url)}: {reason}; expected sqlite:///FILE or "
@@ -521,7 +500,7 @@ def _require_own(place: Path, names: Sequence[str]) -> None:
         )
 
 
-def _open_file(engine: Engine, place: Path, *, repair: bool) -> None:
+def _open_file(engine: sa.Engine, place: Path, *, repair: bool) -> None:
     """Check the file before anything changes it, migrate its schema, and seal it where sealing is new."""
     known = acknowledged(place)
     with engine.execution_options(clinometer_reads=True).connect() as connection:
@@ -571,7 +550,7 @@ def repair_database(url: str) -> str:
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Session]:
+def writing(engine: sa.Engine) -> Iterator[Session]:
     """Open a transaction that writes: kept when the block ends, undone when it raises."""
     place = file_of(str(engine.url))
     # SQLite has one writer at a time, and has the others ask again and again: here they wait for each other
@@ -587,14 +566,14 @@ def writing(engine: Engine) -> Iterator[Session]:
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[Session]:
+def reading(engine: sa.Engine) -> Iterator[Session]:
     """Open a transaction that reads."""
     with _answering(engine), Session(engine.execution_options(clinometer_reads=True)) as session:
         yield session
 
 
 @contextmanager
-def _answering(engine: Engine) -> Iterator[None]:
+def _answering(engine: sa.Engine) -> Iterator[None]:
     """Name the database in errors that it raises: a damaged file, a full disk, a server that is gone.
 
     Raises
@@ -604,8 +583,10 @@ def _answering(engine: Engine) -> Iterator[None]:
     """
     try:
         yield
-    except DatabaseError as error:
-        if isinstance(error, IntegrityError | ProgrammingError | DataError):  # that would be our own mistake
+    except sa.exc.DatabaseError as error:
+        if isinstance(
+            error, sa.exc.IntegrityError | sa.exc.ProgrammingError | sa.exc.DataError
+        ):  # that would be our own mistake
             raise
         raise RatingsError.failed(
             f"the database of ratings, {address_of(str(engine.url))}: {_in_a_line(error)}; fix that, restore "
@@ -617,12 +598,12 @@ def _in_a_line(error: Exception) -> str:
     return str(getattr(error, "orig", None) or error).strip().splitlines()[0]
 
 
-def _engine(url: str) -> Engine:
-    if make_url(url).get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True, pool_size=CONNECTIONS, max_overflow=0)
-    engine = create_engine(url, connect_args={"timeout": WAIT, "check_same_thread": False})
-    event.listen(engine, "connect", _durable)
-    event.listen(engine, "begin", _begin)
+def _engine(url: str) -> sa.Engine:
+    if sa.make_url(url).get_backend_name() != "sqlite":
+        return sa.create_engine(url, pool_pre_ping=True, pool_size=CONNECTIONS, max_overflow=0)
+    engine = sa.create_engine(url, connect_args={"timeout": WAIT, "check_same_thread": False})
+    sa.event.listen(engine, "connect", _durable)
+    sa.event.listen(engine, "begin", _begin)
     return engine
 
 
@@ -649,14 +630,14 @@ def _begin(connection: Any) -> None:
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 
-def _config(connection: Connection) -> Config:
+def _config(connection: sa.Connection) -> Config:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
     return config
 
 
-def _upgrade(connection: Connection, *, commit: bool = True) -> None:
+def _upgrade(connection: sa.Connection, *, commit: bool = True) -> None:
     command.upgrade(_config(connection), "head")
     if commit:
         connection.commit()

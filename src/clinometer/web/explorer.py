@@ -35,26 +35,11 @@ from clinometer.report.html import asset, page_style, policy
 from clinometer.report.wording import verdict_group_of, verdict_in_full
 from clinometer.studies import component_names
 from clinometer.studies.reporting import report_input
-from clinometer.web import pages
+from clinometer.web import pages, sample_index
 from clinometer.web.pages import Identifier, is_partial, render
 from clinometer.web.pictures import Album
 from clinometer.web.ratings.room import Vote, votes_of
 from clinometer.web.runs_index import MOST_RUNS, Listed, RunEntry, RunsIndex, Text, judged, scores_at, scores_of
-from clinometer.web.sample_index import (
-    ORDERS,
-    PEOPLE,
-    STATUSES,
-    IndexedEncoder,
-    IndexedSample,
-    Order,
-    Owner,
-    People,
-    ReaderQuestion,
-    RunIndices,
-    SampleChoice,
-    Samples,
-    Status,
-)
 
 
 @dataclass(frozen=True)
@@ -124,13 +109,13 @@ class ExplorerQuery(BaseModel):
     of: Annotated[list[Text], Field(max_length=1000)] = []
     encoder: Text = ""
     side: Text = ""
-    status: Status = "any"
-    people: People = "any"
+    status: sample_index.Status = "any"
+    people: sample_index.People = "any"
     reader: Text = ""
     said: Text = ""
     readers: Literal["any", "disagree"] = "any"
     within: float | None = Field(None, ge=0, le=2)
-    order: Order = "seed"
+    order: sample_index.Order = "seed"
     page: int = Field(1, ge=1, le=10_000_000)
     per: Literal[24, 48, 96] = 48
 
@@ -156,7 +141,7 @@ class Column:
 
     entry: RunEntry
     name: str
-    eye: IndexedEncoder | None
+    eye: sample_index.IndexedEncoder | None
     findings: Mapping[str, Finding]
     votes: Mapping[str, Vote]
     is_by_rank: bool = False
@@ -177,12 +162,12 @@ class Column:
         """Return a group's label for people, or a reader's answer that is none of the groups."""
         return OTHERWISE.get(group) or self.run.suite.label_of(group)
 
-    def differs(self, sample: IndexedSample) -> bool:
+    def differs(self, sample: sample_index.IndexedSample) -> bool:
         """Return whether most people say another thing of a picture than the encoder reads."""
         vote = self.votes.get(sample.id)
         return bool(vote and vote.answer and sample.side and vote.answer != sample.side)
 
-    def finding(self, owner: Owner) -> Finding | None:
+    def finding(self, owner: sample_index.Owner) -> Finding | None:
         """Return what the scores say of an owner; nothing of groups, for which none is asked."""
         return self.findings.get(owner.name) if owner.role == "target" else None
 
@@ -192,15 +177,15 @@ class NoiseLine:
     """What began from one noise: the leading run's sample, and for each run its own or None."""
 
     number: int
-    lead: IndexedSample
-    samples: tuple[IndexedSample | None, ...]
+    lead: sample_index.IndexedSample
+    samples: tuple[sample_index.IndexedSample | None, ...]
 
 
 @dataclass(frozen=True)
 class OwnerSection:
     """Consecutive lines of one owner."""
 
-    owner: Owner
+    owner: sample_index.Owner
     lines: tuple[NoiseLine, ...]
 
 
@@ -210,9 +195,9 @@ class ExplorerPage:
 
     query: ExplorerQuery
     columns: tuple[Column, ...]
-    owners: tuple[Owner, ...]
-    eyes: tuple[IndexedEncoder, ...]
-    voices: tuple[ReaderQuestion, ...]
+    owners: tuple[sample_index.Owner, ...]
+    eyes: tuple[sample_index.IndexedEncoder, ...]
+    voices: tuple[sample_index.ReaderQuestion, ...]
     sections: tuple[OwnerSection, ...]
     total: int
 
@@ -255,7 +240,7 @@ def explore(request: Request, query: Annotated[ExplorerQuery, Query()]) -> Respo
     # choices by what people said, as far as anybody said anything, and the one that the address holds
     column = view.columns[0]
     kinds = {vote.is_simulated for vote in column.votes.values()}
-    offered: set[People] = {"any", view.query.people}
+    offered: set[sample_index.People] = {"any", view.query.people}
     if False in kinds:
         offered |= {"rated", "alike", "otherwise"} if column.eye and column.eye.groups else {"rated"}
     if True in kinds:
@@ -268,10 +253,10 @@ def explore(request: Request, query: Annotated[ExplorerQuery, Query()]) -> Respo
         template,
         v=view,
         runs=sorted(whole, key=lambda run: (run.suite != suite, run.name)),
-        orders=ORDERS,
-        statuses=STATUSES,
+        orders=sample_index.ORDERS,
+        statuses=sample_index.STATUSES,
         sizes=PER_PAGE,
-        ways={way: words for way, words in PEOPLE.items() if way in offered},
+        ways={way: words for way, words in sample_index.PEOPLE.items() if way in offered},
     )
 
 
@@ -285,7 +270,7 @@ def _of_newest(state: Any, listed: Sequence[Listed]) -> Response:
         return RedirectResponse("/runs", 303)
     newest = max(whole, key=lambda run: (run.is_scored, run.date))
     entry = state.runs.get(newest.id)
-    with Samples(state.shelf.path(entry)) as samples:
+    with sample_index.Samples(state.shelf.path(entry)) as samples:
         target_keys = {owner.name: owner.key for owner in samples.owners() if owner.role == "target"}
     return RedirectResponse(
         ExplorerQuery(run=[newest.id], of=[target_keys[c] for c in furthest(entry) if c in target_keys]).address(), 303
@@ -305,7 +290,7 @@ def viewed(state: Any, query: ExplorerQuery) -> ExplorerPage:
     entries = [state.runs.get(identifier) for identifier in dict.fromkeys(query.run)]
     paths = [state.shelf.path(entry) for entry in entries]
     votes = [votes_of(state.ratings, entry) if state.ratings is not None else {} for entry in entries]
-    with Samples(paths[0]) as lead:
+    with sample_index.Samples(paths[0]) as lead:
         lead.bring_people({identifier: (vote.answer, vote.is_simulated) for identifier, vote in votes[0].items()})
         owners, eyes, voices = lead.owners(), lead.eyes(), lead.voices()
         eye = next((eye for eye in eyes if eye.name == query.encoder), next(iter(eyes), None))
@@ -331,16 +316,20 @@ def viewed(state: Any, query: ExplorerQuery) -> ExplorerPage:
     return ExplorerPage(query, tuple(columns), tuple(owners), tuple(eyes), tuple(voices), tuple(sections), total)
 
 
-Ranks = Sequence[tuple[Owner, int, Sequence[IndexedSample]]]
+Ranks = Sequence[tuple[sample_index.Owner, int, Sequence[sample_index.IndexedSample]]]
 """Of each owner on a page the rank of its first sample there, from 0, and its samples."""
 
 
 def _ranks(
-    lead: Samples, choice: SampleChoice, owners: Sequence[Owner], samples: Sequence[IndexedSample], offset: int
+    lead: sample_index.Samples,
+    choice: sample_index.SampleChoice,
+    owners: Sequence[sample_index.Owner],
+    samples: Sequence[sample_index.IndexedSample],
+    offset: int,
 ) -> Ranks:
     """Return the rank of each sample of a page among its owner's samples that match the filter; owners are in order."""
     by_code = {owner.code: owner for owner in owners}
-    found: list[tuple[Owner, int, Sequence[IndexedSample]]] = []
+    found: list[tuple[sample_index.Owner, int, Sequence[sample_index.IndexedSample]]] = []
     for code, samples_of_owner in groupby(samples, key=lambda sample: sample.owner):
         rank = 0
         if not found:  # the page begins within an owner
@@ -351,20 +340,20 @@ def _ranks(
 
 
 def _beside(
-    path: Path, query: ExplorerQuery, eye: IndexedEncoder | None, ranks: Ranks
-) -> tuple[IndexedEncoder | None, dict[str, IndexedSample], bool]:
+    path: Path, query: ExplorerQuery, eye: sample_index.IndexedEncoder | None, ranks: Ranks
+) -> tuple[sample_index.IndexedEncoder | None, dict[str, sample_index.IndexedSample], bool]:
     """Return another run's counterparts of a page's samples, by id, as its encoder of the same name reads them.
 
     That is what it drew from the same noise. Where it shares none, as with another seed, it is what has the same rank
     among the samples of the same owner in the same order; the last value says so.
     """
-    with Samples(path) as samples:
+    with sample_index.Samples(path) as samples:
         match = next((own for own in samples.eyes() if eye is not None and own.name == eye.name), None)
         shown = [sample for *_, of_owner in ranks for sample in of_owner]
         by_noise = samples.of_noise([sample.noise for sample in shown], match.code if match else None)
         if by_noise or not shown:
             return match, {sample.id: by_noise[sample.noise] for sample in shown if sample.noise in by_noise}, False
-        owners, voices, found = samples.owners(), samples.voices(), dict[str, IndexedSample]()
+        owners, voices, found = samples.owners(), samples.voices(), dict[str, sample_index.IndexedSample]()
         for owner, rank, of_owner in ranks:
             choice = choice_of(query.model_copy(update={"of": [owner.key]}), owners, match, voices)
             beside = samples.page(choice, rank, len(of_owner), samples.count(choice))
@@ -372,16 +361,19 @@ def _beside(
         return match, found, True
 
 
-def _column(state: Any, entry: RunEntry, eye: IndexedEncoder | None) -> Column:
+def _column(state: Any, entry: RunEntry, eye: sample_index.IndexedEncoder | None) -> Column:
     return Column(entry, entry.listed.name, eye, findings_of(entry), votes_of(state.ratings, entry))
 
 
 def choice_of(
-    query: ExplorerQuery, owners: Sequence[Owner], eye: IndexedEncoder | None, voices: Sequence[ReaderQuestion] = ()
-) -> SampleChoice:
+    query: ExplorerQuery,
+    owners: Sequence[sample_index.Owner],
+    eye: sample_index.IndexedEncoder | None,
+    voices: Sequence[sample_index.ReaderQuestion] = (),
+) -> sample_index.SampleChoice:
     """Return what an address asks, in the codes of the index. A name that it does not have finds nothing."""
     codes = {owner.key: owner.code for owner in owners}
-    return SampleChoice(
+    return sample_index.SampleChoice(
         tuple(codes.get(key, -1) for key in query.of),
         eye.code if eye else None,
         query.side,
@@ -400,21 +392,21 @@ def one_picture(request: Request, run: Identifier, sample: Identifier) -> Respon
     """Return one picture, large, with what is known of it."""
     state = request.app.state
     entry = state.runs.get(run)
-    with Samples(state.shelf.path(entry)) as samples:
+    with sample_index.Samples(state.shelf.path(entry)) as samples:
         readings = [(eye, samples.find(sample, eye.code)) for eye in samples.eyes()]
         indexed_sample = samples.find(sample)
         owners = {owner.code: owner for owner in samples.owners()}
     if indexed_sample is None:
         raise HTTPException(404, "There is no such picture.")
     # what other runs of the suite drew from its noise, of those that were looked at before
-    others: list[tuple[Column, IndexedSample]] = []
+    others: list[tuple[Column, sample_index.IndexedSample]] = []
     of_suite = [each for each in state.runs.listed() if not each.error and each.suite == entry.listed.suite]
     for listed in of_suite:
         if listed.id == entry.listed.id or len(others) == MOST_RUNS:
             continue
         other = state.runs.get(listed.id)
         if state.shelf.has(other):
-            with Samples(state.shelf.path(other)) as samples:
+            with sample_index.Samples(state.shelf.path(other)) as samples:
                 eye = next(iter(samples.eyes()), None)
                 found = samples.of_noise([indexed_sample.noise], eye.code if eye else None)
             others += [(_column(state, other, eye), counterpart) for counterpart in found.values()]
@@ -426,7 +418,7 @@ def one_picture(request: Request, run: Identifier, sample: Identifier) -> Respon
         owner=owners[indexed_sample.owner],
         readings=readings,
         others=others,
-        statuses=STATUSES,
+        statuses=sample_index.STATUSES,
     )
 
 
@@ -451,7 +443,7 @@ class _Site:
     names: dict[str, str] = field(default_factory=dict)
     """The file of each picture by its run and sample; empty of one that cannot be shown."""
 
-    def picture(self, column: Column, sample: IndexedSample) -> str:
+    def picture(self, column: Column, sample: sample_index.IndexedSample) -> str:
         """Write a sample's picture once; its address from a page, empty where there is none to show."""
         key = f"{column.id}/{sample.id}"
         if key not in self.names:
@@ -495,7 +487,7 @@ def write_site(
             f"--export {folder}: found something there, expected a new or an empty folder"
         )
     index = RunsIndex(tuple(places))
-    shelf = RunIndices(cache / "samples", patience=threading.TIMEOUT_MAX)
+    shelf = sample_index.RunIndices(cache / "samples", patience=threading.TIMEOUT_MAX)
     state = SimpleNamespace(runs=index, shelf=shelf, album=Album(cache), ratings=None)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -539,7 +531,7 @@ def _write_pictures(site: _Site, file: str, runs: list[str]) -> None:
     """Write the page of some runs: every owner's first pictures, and how many there are."""
     sections: list[tuple[OwnerSection, int]] = []
     view: ExplorerPage | None = None
-    with Samples(site.state.shelf.path(site.state.runs.get(runs[0]))) as samples:
+    with sample_index.Samples(site.state.shelf.path(site.state.runs.get(runs[0]))) as samples:
         owners = samples.owners()
     for owner in owners:
         view = viewed(site.state, ExplorerQuery(run=runs, of=[owner.key], per=24))

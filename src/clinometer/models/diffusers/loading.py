@@ -31,22 +31,7 @@ from diffusers.utils import BaseOutput
 from clinometer._messages import first_and_more
 from clinometer._torch import missing_weights_told, torch
 from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models.weights import (
-    PICKLES,
-    Source,
-    cannot_load,
-    component_folders,
-    describe,
-    in_words,
-    locate,
-    locate_files,
-    model_index,
-    named_by,
-    quiet_loading,
-    require_vocabulary,
-    user_path,
-    weight_files,
-)
+from clinometer.models import weights
 
 MOVED = {
     "UnCLIPPipeline": "diffusers.pipelines.deprecated.unclip",
@@ -100,11 +85,11 @@ def download(repository: str, revision: str | None, variant: str | None, offline
     return path
 
 
-def connected_sources(checkpoint: Source, offline: bool = False) -> list[Source]:
+def connected_sources(checkpoint: weights.Source, offline: bool = False) -> list[weights.Source]:
     """Find the repositories that a pipeline's README connects it to: Kandinsky's decoder has its prior in another."""
     from huggingface_hub import ModelCard
 
-    name = model_index(checkpoint)["_class_name"]
+    name = weights.model_index(checkpoint)["_class_name"]
     readme = checkpoint.path / "README.md"
     if not isinstance(name, str) or not readme.is_file():
         return []
@@ -112,11 +97,14 @@ def connected_sources(checkpoint: Source, offline: bool = False) -> list[Source]
         return []
     data = ModelCard.load(readme).data
     names = [name for key in CONNECTED for name in getattr(data, key, None) or []]
-    return [locate(name, lambda repository, revision: download(repository, revision, None, offline)) for name in names]
+    return [
+        weights.locate(name, lambda repository, revision: download(repository, revision, None, offline))
+        for name in names
+    ]
 
 
 def open_pipeline(
-    checkpoint: Source,
+    checkpoint: weights.Source,
     *,
     dtype: torch.dtype,
     variant: str | None,
@@ -132,7 +120,7 @@ def open_pipeline(
         It has pickled weights only, code of its own that was not asked for by name, lacks weights or a
         vocabulary, or diffusers cannot load it.
     """
-    index = model_index(checkpoint)
+    index = weights.model_index(checkpoint)
     _require_files(checkpoint, index, variant, without)
     if trusted not in (None, checkpoint.name):
         raise ModelError.untrusted(
@@ -143,7 +131,7 @@ def open_pipeline(
         options["device_map"] = device_map
     options |= {name: None for name in without if index.get(name) not in (None, [None, None])}
     try:
-        with quiet_loading(), whole_components(checkpoint.name):
+        with weights.quiet_loading(), whole_components(checkpoint.name):
             if trusted is not None:
                 pipeline = diffusers.DiffusionPipeline.from_pretrained(
                     checkpoint.path, custom_pipeline=str(checkpoint.path), trust_remote_code=True, **options
@@ -166,14 +154,14 @@ def open_pipeline(
                 f"{checkpoint.name}: it has a safety checker and no feature extractor, which the checker sees by; give "
                 "--safety-checker off, or add the folder feature_extractor"
             ) from error
-        raise cannot_load(checkpoint.name, "diffusers", error) from error
+        raise weights.cannot_load(checkpoint.name, "diffusers", error) from error
     require_whole(pipeline, checkpoint.name, checkpoint.name, "download it again")
     require_text_to_image(checkpoint.name, pipeline)
     return pipeline
 
 
 def _require_files(
-    checkpoint: Source, index: dict[str, Any], variant: str | None, without: tuple[str, ...]
+    checkpoint: weights.Source, index: dict[str, Any], variant: str | None, without: tuple[str, ...]
 ) -> None:  # fmt: skip
     """Refuse a pipeline that lacks the folder of a component, any weights of the variant, or safetensors.
 
@@ -185,16 +173,16 @@ def _require_files(
             raise ModelError.incomplete(
                 f"{checkpoint.name}: model_index.json names {key}, and there is no such folder; download it again"
             )
-    folders = component_folders(checkpoint)
+    folders = weights.component_folders(checkpoint)
     if variant is not None:
         files = [file for folder in folders if folder.name not in without for file in folder.iterdir()]
         of_variant = re.compile(rf"\.{re.escape(variant)}(-\d+-of-\d+)?$")
         has_it = any(of_variant.search(file.stem) for file in files if file.suffix == ".safetensors")
-        if not has_it and not any(file.suffix in PICKLES for file in files):
+        if not has_it and not any(file.suffix in weights.PICKLES for file in files):
             raise ModelError.not_found(
                 f"found {variant!r}, and {checkpoint.name} has no such weights; leave it out", field="variant"
             )
-    weight_files(checkpoint.name, folders, variant, without)  # for its error: it names a pickle
+    weights.weight_files(checkpoint.name, folders, variant, without)  # for its error: it names a pickle
 
 
 @contextmanager
@@ -231,7 +219,7 @@ def require_whole(pipeline: Any, name: str, configuration: str, way_out: str) ->
     for component, part in pipeline.components.items():
         tokenizer = getattr(part, "tokenizer", part)  # a processor has one
         if isinstance(tokenizer, transformers.PreTrainedTokenizerBase):
-            require_vocabulary(f"{configuration}/{component}", tokenizer)
+            weights.require_vocabulary(f"{configuration}/{component}", tokenizer)
 
 
 def call_parameters(pipeline: Any) -> dict[str, inspect.Parameter]:
@@ -239,7 +227,7 @@ def call_parameters(pipeline: Any) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(pipeline.__call__).parameters)
 
 
-def pipeline_class(checkpoint: Source, name: Any) -> Any:
+def pipeline_class(checkpoint: weights.Source, name: Any) -> Any:
     """Return the class that draws from text for a pipeline of this class: most often itself.
 
     A decoder whose prior lies elsewhere is drawn with as its combined pipeline.
@@ -273,7 +261,7 @@ def _find_class(name: str) -> Any:
     return getattr(module, name, None)
 
 
-def _assemble(checkpoint: Source, index: dict[str, Any], kind: Any, dtype: torch.dtype) -> Any:
+def _assemble(checkpoint: weights.Source, index: dict[str, Any], kind: Any, dtype: torch.dtype) -> Any:
     """Assemble a pipeline of a moved class from its components, as its library no longer does."""
     components = {}
     for component, declared in index.items():
@@ -387,7 +375,7 @@ FALLBACK = "v1"
 """The type that diffusers infers for a file that it does not know."""
 
 
-def checked_file(spec: str) -> tuple[Source, Path, dict[str, Any]]:
+def checked_file(spec: str) -> tuple[weights.Source, Path, dict[str, Any]]:
     """Look into a file without reading its weights: where it is, and its tensors by name, on the meta device.
 
     Raises
@@ -398,11 +386,15 @@ def checked_file(spec: str) -> tuple[Source, Path, dict[str, Any]]:
     from diffusers.loaders.single_file_utils import infer_diffusers_model_type
     from safetensors import SafetensorError, safe_open
 
-    file = user_path(spec)
+    file = weights.user_path(spec)
     if not file.is_file():
         raise ModelNotFoundError(f"no file {spec!r}; give a safetensors file, a pipeline's directory, or a hub id")
     if file.suffix != ".safetensors":
-        kind = "a pickle can run code when loaded" if file.suffix in PICKLES else "no model is read from such a file"
+        kind = (
+            "a pickle can run code when loaded"
+            if file.suffix in weights.PICKLES
+            else "no model is read from such a file"
+        )
         raise ModelError.untrusted(
             f"{file.name}: {kind}; expected a .safetensors file. Choose one, or convert it where you trust it, with "
             "safetensors.torch.save_file"
@@ -413,7 +405,7 @@ def checked_file(spec: str) -> tuple[Source, Path, dict[str, Any]]:
             tensors = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
     except (SafetensorError, OSError) as error:
         raise ModelError.corrupt(
-            f"{file.name}: not a whole safetensors file ({describe(error)}); download it again"
+            f"{file.name}: not a whole safetensors file ({weights.describe(error)}); download it again"
         ) from error
     if any(mark in name for name in tensors for mark in LORA_MARKS):
         raise ModelError.unsupported(
@@ -425,10 +417,10 @@ def checked_file(spec: str) -> tuple[Source, Path, dict[str, Any]]:
             f"{file.name}: no whole model in its authors' layout (its first weight is {first}); a part of a diffusers "
             "pipeline is loaded by the pipeline's directory"
         )
-    return Source(name=file.stem, path=file.parent), file, tensors
+    return weights.Source(name=file.stem, path=file.parent), file, tensors
 
 
-def configuration_of(file: Path, tensors: Mapping[str, Any], config: str | None, offline: bool) -> Source:
+def configuration_of(file: Path, tensors: Mapping[str, Any], config: str | None, offline: bool) -> weights.Source:
     """Find the configuration: what was asked for, else the repository that diffusers knows for such weights.
 
     Raises
@@ -437,13 +429,13 @@ def configuration_of(file: Path, tensors: Mapping[str, Any], config: str | None,
         It is not there and cannot be downloaded.
     """
     if config is not None:
-        with named_by("model_config"):
-            return locate_files(config, CONFIGURATION, offline=offline)
+        with weights.named_by("model_config"):
+            return weights.locate_files(config, CONFIGURATION, offline=offline)
     from diffusers.loaders.single_file_utils import fetch_diffusers_config
 
     repository = str(fetch_diffusers_config(tensors)["pretrained_model_name_or_path"])
     try:
-        return locate_files(repository, CONFIGURATION, offline=offline)
+        return weights.locate_files(repository, CONFIGURATION, offline=offline)
     except ModelError as error:
         raise ModelError.incomplete(
             f"{file.name}: weights alone, without the configuration of {error}; or give another as --model-config"
@@ -454,7 +446,7 @@ _PREDICTIONS: Final = {"v": "v_prediction", "v_prediction": "v_prediction", "v-p
                        "eps": "epsilon", "epsilon": "epsilon"}  # fmt: skip
 
 
-def prediction_of(file: Path, tensors: Collection[str], pipeline: Any, config: Source) -> str:
+def prediction_of(file: Path, tensors: Collection[str], pipeline: Any, config: weights.Source) -> str:
     """Compare a file's prediction type with the configuration; return what is known, in words.
 
     Drawn as if it predicted the noise, a network that predicts the velocity gives grey or burnt images. A file says it
@@ -484,7 +476,7 @@ def prediction_of(file: Path, tensors: Collection[str], pipeline: Any, config: S
 
 
 def open_single_file(
-    file: Path, tensors: Collection[str], config: Source, *, dtype: torch.dtype
+    file: Path, tensors: Collection[str], config: weights.Source, *, dtype: torch.dtype
 ) -> tuple[Any, list[Path]]:
     """Assemble a pipeline from a file and a configuration; return it and the folders that gave weights too.
 
@@ -493,7 +485,7 @@ def open_single_file(
     ModelError
         The pipeline's class reads no single file, the configuration does not fit, or weights are missing in both.
     """
-    index = model_index(config)
+    index = weights.model_index(config)
     kind = pipeline_class(config, index.get("_class_name"))
     if not hasattr(kind, "from_single_file"):
         raise ModelError.unsupported(
@@ -501,7 +493,7 @@ def open_single_file(
         )
     folders = _find_supplied(config, index, tensors)
     try:
-        with quiet_loading(), whole_components(config.name):
+        with weights.quiet_loading(), whole_components(config.name):
             components = {}
             for name, folder in folders.items():
                 library, component_class = index[name]
@@ -515,7 +507,7 @@ def open_single_file(
         raise
     except Exception as error:  # components that are missing, shapes that differ: many kinds
         raise ModelError.mismatch(
-            f"{file.name}: it does not fit the configuration {config.name}: {in_words(error)}; "
+            f"{file.name}: it does not fit the configuration {config.name}: {weights.in_words(error)}; "
             "give --model-config with a pipeline of its kind, with weights where the file has none"
         ) from error
     require_whole(pipeline, file.name, config.name, "give --model-config with a whole pipeline that has them")
@@ -526,7 +518,7 @@ def open_single_file(
     return pipeline, list(folders.values())
 
 
-def _find_supplied(config: Source, index: Mapping[str, Any], tensors: Collection[str]) -> dict[str, Path]:
+def _find_supplied(config: weights.Source, index: Mapping[str, Any], tensors: Collection[str]) -> dict[str, Path]:
     """Find the components that the configuration has weights of and the file has not, with their folders.
 
     Autoencoder and text encoders are known by the names of their weights in the file; it holds all else.
@@ -544,7 +536,7 @@ def _find_supplied(config: Source, index: Mapping[str, Any], tensors: Collection
             continue
         if any(tensor.startswith(prefixes) for tensor in tensors):
             continue
-        if any(file.suffix in (".safetensors", *PICKLES) for file in folder.iterdir()):
-            weight_files(config.name, [folder])  # for its error: it names a pickle
+        if any(file.suffix in (".safetensors", *weights.PICKLES) for file in folder.iterdir()):
+            weights.weight_files(config.name, [folder])  # for its error: it names a pickle
             supplied[name] = folder
     return supplied

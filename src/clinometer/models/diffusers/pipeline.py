@@ -13,21 +13,12 @@ import diffusers
 
 from clinometer._torch import dtype_name, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
-from clinometer.models import reference
+from clinometer.models import reference, weights
 from clinometer.models.batching import batch_bounds
+from clinometer.models.diffusers import loading
 from clinometer.models.diffusers.conditioning import Conditioning
 from clinometer.models.diffusers.denoiser import network_of
 from clinometer.models.diffusers.generator import MARK, DiffusersGenerator
-from clinometer.models.diffusers.loading import (
-    checked_file,
-    configuration_of,
-    connected_sources,
-    download,
-    open_pipeline,
-    open_single_file,
-    prediction_of,
-    unstated,
-)
 from clinometer.models.diffusers.mitigated import Mitigator, apply_lora
 from clinometer.models.diffusers.settings import (
     CALL_NAMES,
@@ -40,16 +31,6 @@ from clinometer.models.diffusers.settings import (
 )
 from clinometer.models.mitigation import find_mitigation
 from clinometer.models.protocols import Card
-from clinometer.models.weights import (
-    Source,
-    component_folders,
-    configuration_files,
-    hash_files,
-    is_single_file,
-    locate,
-    user_path,
-    weight_files,
-)
 
 SAFETY_CHECKERS = ("keep", MARK, "off")
 OFFLOADING = ("model", "sequential")
@@ -145,14 +126,16 @@ def load(
     _require_absent(no_scale, "there is no lora to scale; name one, or leave it out")
     chosen_device = resolve_device(device)
     precision = resolve_dtype(dtype, chosen_device)
-    file = user_path(mitigation) if mitigation not in (None, "none") else None
-    if is_single_file(source):
+    file = weights.user_path(mitigation) if mitigation not in (None, "none") else None
+    if weights.is_single_file(source):
         refused = {"device_map": device_map, "variant": variant, "trust_remote_code": trust_remote_code}
         _require_absent(refused, "a single file has no such choice; leave it out")
         pipeline, origin = _from_file(source, model_config, precision, offline)
     else:
         _require_absent({"model_config": model_config}, "only a single safetensors file takes one; leave it out")
-        checkpoint = locate(source, lambda repository, revision: download(repository, revision, variant, offline))
+        checkpoint = weights.locate(
+            source, lambda repository, revision: loading.download(repository, revision, variant, offline)
+        )
         file = find_mitigation(checkpoint.path) if mitigation is None else file
         pipeline, origin = _from_checkpoint(
             checkpoint, precision, variant=variant, device_map=device_map, trusted=trust_remote_code,
@@ -363,44 +346,46 @@ def _place(
 
 def _from_file(source: str, model_config: str | None, dtype: torch.dtype, offline: bool) -> tuple[Any, Origin]:
     """Open a single file with its configuration."""
-    checkpoint, file, tensors = checked_file(source)
-    config = configuration_of(file, tensors, model_config, offline)
-    pipeline, folders = open_single_file(file, tensors, config, dtype=dtype)
-    predicts = prediction_of(file, tensors, pipeline, config)
-    hashes = [hash_files([file], file.parent)]
+    checkpoint, file, tensors = loading.checked_file(source)
+    config = loading.configuration_of(file, tensors, model_config, offline)
+    pipeline, folders = loading.open_single_file(file, tensors, config, dtype=dtype)
+    predicts = loading.prediction_of(file, tensors, pipeline, config)
+    hashes = [weights.hash_files([file], file.parent)]
     if folders:
-        hashes.append(hash_files(weight_files(config.name, folders), config.path))
+        hashes.append(weights.hash_files(weights.weight_files(config.name, folders), config.path))
     return pipeline, Origin(
         name=checkpoint.name,
         revision=None,
         weights_sha256=_join_hashes(hashes),
-        configuration_sha256=hash_files(configuration_files(component_folders(config)), config.path),
+        configuration_sha256=weights.hash_files(
+            weights.configuration_files(weights.component_folders(config)), config.path
+        ),
         notes={"configuration": config.name, "configuration revision": config.revision}
         | ({"prediction type": predicts} if predicts else {}),
     )
 
 
 def _from_checkpoint(
-    checkpoint: Source, dtype: torch.dtype, *, variant: str | None, device_map: str | None, trusted: str | None,
+    checkpoint: weights.Source, dtype: torch.dtype, *, variant: str | None, device_map: str | None, trusted: str | None,
     without: tuple[str, ...], offline: bool,
 ) -> tuple[Any, Origin]:  # fmt: skip
     """Open a pipeline's directory; its origin covers the pipelines that it is connected to."""
-    pipeline = open_pipeline(
+    pipeline = loading.open_pipeline(
         checkpoint, dtype=dtype, variant=variant, device_map=device_map, trusted=trusted, without=without
     )
-    sources = [checkpoint, *connected_sources(checkpoint, offline)]
-    weights, configurations = [], []
+    sources = [checkpoint, *loading.connected_sources(checkpoint, offline)]
+    of_weights, of_configurations = [], []
     for source in sources:
-        folders = component_folders(source)
-        weights.append(hash_files(weight_files(source.name, folders, variant, without), source.path))
-        configurations.append(hash_files(configuration_files(folders), source.path))
+        folders = weights.component_folders(source)
+        of_weights.append(weights.hash_files(weights.weight_files(source.name, folders, variant, without), source.path))
+        of_configurations.append(weights.hash_files(weights.configuration_files(folders), source.path))
     return pipeline, Origin(
         name=checkpoint.name,
         revision=checkpoint.revision,
-        weights_sha256=_join_hashes(weights),
-        configuration_sha256=_join_hashes(configurations),
+        weights_sha256=_join_hashes(of_weights),
+        configuration_sha256=_join_hashes(of_configurations),
         notes={f"connected {source.name}": source.revision for source in sources[1:]}
-        | unstated(checkpoint.path, pipeline),
+        | loading.unstated(checkpoint.path, pipeline),
     )
 
 

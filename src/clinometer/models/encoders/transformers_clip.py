@@ -16,6 +16,7 @@ from PIL import Image
 
 from clinometer._torch import dtype_name, to_device, torch
 from clinometer.errors import ModelError
+from clinometer.models import weights
 from clinometer.models.encoders._encoding import (
     DualEncoderBase,
     ImageEncoderBase,
@@ -29,16 +30,6 @@ from clinometer.models.encoders._encoding import (
     working_encoder,
 )
 from clinometer.models.protocols import Card
-from clinometer.models.weights import (
-    Source,
-    cannot_load,
-    configuration_files,
-    hash_files,
-    locate_files,
-    quiet_loading,
-    require_vocabulary,
-    weight_files,
-)
 
 CHECKPOINT = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
 """The files of a repository that are downloaded: weights, configurations, vocabularies, templates."""
@@ -205,9 +196,9 @@ def load(
     ModelNotFoundError, ModelError
         It is not there, gated, without safetensors, or embeds no images.
     """
-    checkpoint = locate_files(source, CHECKPOINT, without=["*/*"], offline=offline)
+    checkpoint = weights.locate_files(source, CHECKPOINT, without=["*/*"], offline=offline)
     # Read for its error alone: it names a pickle, where transformers would say that a file is missing.
-    weight_files(checkpoint.name, [checkpoint.path])
+    weights.weight_files(checkpoint.name, [checkpoint.path])
     size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
     model, lacking = load_model(checkpoint, chosen_dtype)
     is_dual = hasattr(model, "get_image_features") and hasattr(model, "get_text_features")
@@ -227,7 +218,7 @@ def load(
     if pooling is not None:
         raise ModelError.unsupported(f"{card_name}: pooling applies to an encoder of images alone; leave it out")
     tokenizer = load_part(checkpoint, transformers.AutoTokenizer)
-    require_vocabulary(checkpoint.name, tokenizer)
+    weights.require_vocabulary(checkpoint.name, tokenizer)
     _require_end(card_name, model, tokenizer)
     text_config = getattr(model.config, "text_config", model.config)
     positions = getattr(text_config, "max_position_embeddings", tokenizer.model_max_length)
@@ -257,9 +248,9 @@ def load_reference(source: str = "", **options: Any) -> TransformersEncoder | Tr
     return encoder
 
 
-def load_model(checkpoint: Source, dtype: torch.dtype) -> tuple[Any, Collection[str]]:
+def load_model(checkpoint: weights.Source, dtype: torch.dtype) -> tuple[Any, Collection[str]]:
     """Read the model, and the names of weights that its files lack; these are marked by `mark_lacking`."""
-    with quiet_loading():
+    with weights.quiet_loading():
         model, loading = load_part(
             checkpoint, transformers.AutoModel, dtype=dtype, use_safetensors=True, output_loading_info=True
         )
@@ -267,12 +258,12 @@ def load_model(checkpoint: Source, dtype: torch.dtype) -> tuple[Any, Collection[
     return model, loading["missing_keys"]
 
 
-def load_part(checkpoint: Source, kind: Any, **options: Any) -> Any:
+def load_part(checkpoint: weights.Source, kind: Any, **options: Any) -> Any:
     """Read the model, its image processor (by PIL: torchvision's resizing gives other pixels) or its tokenizer."""
     try:
         return kind.from_pretrained(checkpoint.path, local_files_only=True, trust_remote_code=False, **options)
     except Exception as error:  # missing files, unknown classes, mismatched shapes, remote code: many kinds
-        raise cannot_load(checkpoint.name, "transformers", error) from error
+        raise weights.cannot_load(checkpoint.name, "transformers", error) from error
 
 
 def _require_end(name: str, model: Any, tokenizer: Any) -> None:
@@ -290,7 +281,7 @@ def _require_end(name: str, model: Any, tokenizer: Any) -> None:
         )
 
 
-def _image_card(name: str, checkpoint: Source, model: Any, image_processor: Any, pooling: str | None) -> Card:
+def _image_card(name: str, checkpoint: weights.Source, model: Any, image_processor: Any, pooling: str | None) -> Card:
     if pooling not in (None, *POOLINGS):
         raise ModelError.expected_one_of(POOLINGS, pooling, field="pooling")
     with torch.inference_mode():
@@ -338,7 +329,7 @@ PREPROCESSING: Final = ("preprocessor_config.json", "processor_config.json", "vi
 
 def _card_of(
     name: str,
-    checkpoint: Source,
+    checkpoint: weights.Source,
     model: Any,
     image_processor: Any,
     settings: dict[str, Any],
@@ -353,12 +344,12 @@ def _card_of(
         name=name,
         family=f"transformers/{type(model).__name__}",
         revision=checkpoint.revision,
-        weights_sha256=hash_files(weight_files(checkpoint.name, [checkpoint.path]), checkpoint.path),
+        weights_sha256=weights.hash_files(weights.weight_files(checkpoint.name, [checkpoint.path]), checkpoint.path),
         settings=settings
         | {
             "dtype": dtype_name(model.dtype),
             "preprocessing": preprocessing | {"class": type(image_processor).__name__},
-            "configuration_sha256": hash_files(configuration_files([checkpoint.path]), checkpoint.path),
+            "configuration_sha256": weights.hash_files(weights.configuration_files([checkpoint.path]), checkpoint.path),
         },
         notes=notes_of(model, transformers, unknown),
     )

@@ -10,8 +10,3 @@ down_revision = ${repr(down_revision)}
 def upgrade() -> None:
     """Go one step on."""
     ${upgrades if upgrades else "pass"}
-
-
-def downgrade() -> None:
-    """Go one step back."""
-    ${downgrades if downgrades else "pass"}

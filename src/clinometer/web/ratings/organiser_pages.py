@@ -17,18 +17,7 @@ from clinometer.errors import ClinometerError, RatingsError
 from clinometer.ratings import SHOWN, Strata, agreement_so_far, rater_summaries
 from clinometer.web.database import Answer, Invitation, Item, Rater, Task, Turn, now, reading, writing
 from clinometer.web.pages import render
-from clinometer.web.ratings import (
-    CONSENT,
-    OTHER_ANSWERS,
-    TaskSpec,
-    answers_for,
-    answers_of,
-    draw_from,
-    export_task,
-    invite,
-    listed_tasks,
-    make_task,
-)
+from clinometer.web.ratings import tasks
 
 router = APIRouter(prefix="/ratings")
 
@@ -56,8 +45,8 @@ class TaskForm(BaseModel):
 def new_task_page(request: Request, run: str = "") -> Response:
     """Show the form."""
     form = TaskForm(
-        title="What do these pictures show?", question="Whom does the picture show?", consent=CONSENT,
-        run=[run] if run else [], other="\n".join(OTHER_ANSWERS),
+        title="What do these pictures show?", question="Whom does the picture show?", consent=tasks.CONSENT,
+        run=[run] if run else [], other="\n".join(tasks.OTHER_ANSWERS),
     )  # fmt: skip
     return _form(request, form)
 
@@ -77,13 +66,13 @@ def _make(request: Request, form: TaskForm) -> str:
     if not runs:
         raise RatingsError.too_few("Choose at least one run.")
     others = tuple(dict.fromkeys(line.strip() for line in form.other.splitlines() if line.strip()))
-    spec = TaskSpec(
-        form.title, form.question, answers_for(runs, others), form.raters, form.items, form.repeats / 100,
+    spec = tasks.TaskSpec(
+        form.title, form.question, tasks.answers_for(runs, others), form.raters, form.items, form.repeats / 100,
         form.consent, form.warning, form.blur,
     )  # fmt: skip
-    drawn_items = draw_from(runs, form.images, strata=form.strata, attention=form.attention, shown=form.shown)
+    drawn_items = tasks.draw_from(runs, form.images, strata=form.strata, attention=form.attention, shown=form.shown)
     with writing(request.app.state.ratings.engine) as session:
-        return make_task(session, spec, drawn_items).id
+        return tasks.make_task(session, spec, drawn_items).id
 
 
 def _form(request: Request, form: TaskForm, message: str = "", status: int = 200) -> Response:
@@ -110,7 +99,7 @@ def _task(session: Session, identifier: str) -> Task:
 def index(request: Request) -> Response:
     """Show every task."""
     with reading(_engine(request)) as session:
-        return render(request, "ratings/index.html", tasks=listed_tasks(session))
+        return render(request, "ratings/index.html", tasks=tasks.listed_tasks(session))
 
 
 @router.get("/{identifier}")
@@ -128,7 +117,7 @@ def new_invitation(
 ) -> Response:
     """Create an invitation link. It is shown only once: the database keeps its hash."""
     with writing(_engine(request)) as session:
-        token = invite(session, _task(session, identifier), days=days, raters_most=raters)
+        token = tasks.invite(session, _task(session, identifier), days=days, raters_most=raters)
     return _task_page(request, identifier, link=f"{str(request.base_url).rstrip('/')}/join/{token}")
 
 
@@ -218,14 +207,14 @@ def open_again(request: Request, identifier: Identifier) -> Response:
 @router.post("/{identifier}/export")
 def export(request: Request, identifier: Identifier) -> Response:
     """Write the answers into the runs, and score and report these again."""
-    return _task_page(request, identifier, exported=export_task(_engine(request), identifier))
+    return _task_page(request, identifier, exported=tasks.export_task(_engine(request), identifier))
 
 
 @router.get("/{identifier}/answers.csv")
 def answers_csv(request: Request, identifier: Identifier) -> Response:
     """Show every answer that counts, as a table."""
     with reading(_engine(request)) as session:
-        table = answers_of(session, _task(session, identifier))
+        table = tasks.answers_of(session, _task(session, identifier))
     name = f'attachment; filename="ratings-{identifier}.csv"'
     return Response(
         csv_text(table).encode("utf-8", "backslashreplace"),
@@ -241,7 +230,7 @@ def _back(identifier: str) -> Response:
 def _task_page(request: Request, identifier: str, **extra: Any) -> Response:
     with reading(_engine(request)) as session:
         task = _task(session, identifier)
-        answers = answers_of(session, task)
+        answers = tasks.answers_of(session, task)
         by_kind = answers[~answers.simulated], answers[answers.simulated]
         # every rater, with the length of their order and what they answered
         summaries = rater_summaries(answers)

@@ -27,22 +27,7 @@ from clinometer.runs import Run
 from clinometer.studies import rated_of
 from clinometer.web.database import Answer, Invitation, Item, Rater, Task, Turn, reading, writing
 from clinometer.web.pages import render
-from clinometer.web.ratings import (
-    HELD,
-    TaskSpec,
-    answers_for,
-    blurred_of,
-    draw_from,
-    hash_of,
-    invitation_of,
-    invite,
-    is_here,
-    make_task,
-    new_token,
-    rater_of,
-    rater_refusal,
-    refusal_of,
-)
+from clinometer.web.ratings import tasks
 from clinometer.web.ratings.room import Room
 
 router = APIRouter()
@@ -54,7 +39,7 @@ LONGEST: Final = 3_600.0
 NOTHING_LEFT: Final = "Every picture has as many answers as were asked for. Thank you for coming."
 ALL_HELD: Final = (
     "Others are rating the pictures that are left. What they leave unanswered is free again after "
-    f"{HELD // timedelta(hours=1)} hours: please come back then."
+    f"{tasks.HELD // timedelta(hours=1)} hours: please come back then."
 )
 
 
@@ -70,8 +55,8 @@ def join(session: Session, invitation: Invitation) -> tuple[str, str]:
         return "", NOTHING_LEFT if is_full else ALL_HELD
     rng.shuffle(items)
     items = sorted(items, key=lambda item: taken.get(item, 0))[: task.items_each or None]
-    token = new_token()
-    rater = Rater(task_id=task.id, invitation_id=invitation.id, name=secrets.token_hex(6), hash=hash_of(token))
+    token = tasks.new_token()
+    rater = Rater(task_id=task.id, invitation_id=invitation.id, name=secrets.token_hex(6), hash=tasks.hash_of(token))
     session.add(rater)
     session.flush()
     checks = session.scalars(select(Item.id).where(Item.task_id == task.id, Item.attention != ""))
@@ -99,7 +84,7 @@ def _raters_of_items(session: Session, task: Task, *, held: bool) -> dict[int, i
         .group_by(Turn.item_id)
     )
     is_answered = Answer.turn_id.is_not(None)
-    here = select(Rater.id).where(Rater.task_id == task.id, is_here(session)) if held else None
+    here = select(Rater.id).where(Rater.task_id == task.id, tasks.is_here(session)) if held else None
     counts = is_answered if here is None else or_(is_answered, Turn.rater_id.in_(session.scalars(here).all()))
     return {item: n for item, n in session.execute(query.where(counts))}
 
@@ -170,12 +155,12 @@ def _require_known(found: Found | None) -> Found:
 def consent_page(request: Request, token: Token) -> Response:
     """Return what is asked and what is kept, before anything is shown."""
     with reading(_room(request).engine) as session:
-        invitation = _require_known(invitation_of(session, token))
-        refusal = refusal_of(session, invitation)
+        invitation = _require_known(tasks.invitation_of(session, token))
+        refusal = tasks.refusal_of(session, invitation)
         if refusal:
             return _end(request, refusal, 403)
         _room(request).make_ready(invitation.task_id)
-        blurred = blurred_of(session, invitation.task_id)
+        blurred = tasks.blurred_of(session, invitation.task_id)
         return render(request, "ratings/consent.html", task=invitation.task, token=token, blurred=blurred)
 
 
@@ -183,8 +168,8 @@ def consent_page(request: Request, token: Token) -> Response:
 def consent(request: Request, token: Token) -> Response:
     """Create a rater, who consented, with an order of items."""
     with writing(_room(request).engine) as session:
-        invitation = _require_known(invitation_of(session, token))
-        refusal = refusal_of(session, invitation)
+        invitation = _require_known(tasks.invitation_of(session, token))
+        refusal = tasks.refusal_of(session, invitation)
         token_of_rater, nothing_left = ("", "") if refusal else join(session, invitation)
     if refusal or nothing_left:
         return _end(request, refusal or nothing_left, 403 if refusal else 200)
@@ -204,7 +189,7 @@ class Progress:
     @classmethod
     def of(cls, session: Session, rater: Rater) -> Progress:
         """Look up where a rater is."""
-        if refusal := rater_refusal(rater):
+        if refusal := tasks.rater_refusal(rater):
             return cls(rater.task, refusal)
         place, done, total = _count_turns(session, rater)
         return cls(rater.task, "", turn_at(session, rater, place) if place is not None else None, done, total)
@@ -214,7 +199,7 @@ class Progress:
 def turn_page(request: Request, token: Token) -> Response:
     """Show the item that is next, or the end."""
     with reading(_room(request).engine) as session:
-        progress = Progress.of(session, _require_known(rater_of(session, token)))
+        progress = Progress.of(session, _require_known(tasks.rater_of(session, token)))
     return _turn_page(request, token, progress)
 
 
@@ -232,8 +217,8 @@ def answer(
     except ValueError:
         took = None
     with writing(_room(request).engine) as session:
-        rater = _require_known(rater_of(session, token))
-        if not rater_refusal(rater) and not record(session, rater, place, answer, took):
+        rater = _require_known(tasks.rater_of(session, token))
+        if not tasks.rater_refusal(rater) and not record(session, rater, place, answer, took):
             raise HTTPException(400, "This answer does not belong to your picture. Open the page again.")
         progress = Progress.of(session, rater)
     return _next_page(request, token, progress)
@@ -243,8 +228,8 @@ def answer(
 def take_back(request: Request, token: Token, place: Place) -> Response:
     """Undo the last answer."""
     with writing(_room(request).engine) as session:
-        rater = _require_known(rater_of(session, token))
-        if not rater_refusal(rater):
+        rater = _require_known(tasks.rater_of(session, token))
+        if not tasks.rater_refusal(rater):
             undo(session, rater, place)
             session.flush()
         progress = Progress.of(session, rater)
@@ -276,8 +261,8 @@ def picture(request: Request, token: Token, place: int, order: int) -> Response:
     """Show a picture of one of the rater's own turns, up to the one that is next."""
     room = _room(request)
     with reading(room.engine) as session:
-        rater = _require_known(rater_of(session, token))
-        turn = turn_at(session, rater, place) if not rater_refusal(rater) else None
+        rater = _require_known(tasks.rater_of(session, token))
+        turn = turn_at(session, rater, place) if not tasks.rater_refusal(rater) else None
         following = _count_turns(session, rater)[0]
         if turn is None or (following is not None and place > following):
             raise HTTPException(404, "There is no such picture.")
@@ -318,18 +303,20 @@ def add_demo(engine: Engine, runs: Sequence[Run]) -> str:
         run = next((run for run in runs if run.is_scored and readings_of(run, rated_of(run))), None)
         if run is None:
             raise RatingsError.too_few("--demo: no run that an encoder has read; make one first: clinometer audit")
-        spec = TaskSpec(TITLE, "Whom does the picture show?", answers_for([run]), raters_each=WANTED, repeats=0.1)
-        task = make_task(session, spec, draw_from([run], 4, strata="reading", attention=4))
-        token = invite(session, task)
+        spec = tasks.TaskSpec(
+            TITLE, "Whom does the picture show?", tasks.answers_for([run]), raters_each=WANTED, repeats=0.1
+        )
+        task = tasks.make_task(session, spec, tasks.draw_from([run], 4, strata="reading", attention=4))
+        token = tasks.invite(session, task)
         session.flush()
         read, groups = readings_of(run, rated_of(run))["mean"], rated_of(run).groups
         truth = {name: groups[0] if reads else groups[1] for name, reads in read.items()}
         for order, skill in enumerate(SKILLS):
             # one simulated rater goes through the task
             rng = random.Random(order)
-            invitation = invitation_of(session, token)
+            invitation = tasks.invitation_of(session, token)
             rater_token, _ = join(session, invitation) if invitation is not None else ("", "")
-            rater = rater_of(session, rater_token)
+            rater = tasks.rater_of(session, rater_token)
             assert rater is not None  # the task was just made
             rater.name, rater.simulated = f"skill-{skill:.0%}".rstrip("%"), True
             for turn in session.scalars(select(Turn).where(Turn.rater_id == rater.id).order_by(Turn.place)):

@@ -97,9 +97,3 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["turn_id"], ["turns.id"], ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("turn_id"),
     )
-
-
-def downgrade() -> None:
-    """Remove every table."""
-    for table in ("answers", "turns", "raters", "items", "invitations", "tasks"):
-        op.drop_table(table)

@@ -20,12 +20,3 @@ def upgrade() -> None:
         sa.Column("total", sa.String(length=32), nullable=False),
         sa.PrimaryKeyConstraint("name"),
     )
-
-
-def downgrade() -> None:
-    """Remove them."""
-    op.drop_table("seals")
-    with op.batch_alter_table("items") as items:
-        items.drop_column("pictures")
-    with op.batch_alter_table("raters") as raters:
-        raters.drop_column("simulated")
