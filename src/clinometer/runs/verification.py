@@ -21,18 +21,9 @@ import pandas as pd
 
 from clinometer._messages import first_and_more
 from clinometer.errors import RunCorruptError, RunError, RunNotFoundError
+from clinometer.runs import ledger
 from clinometer.runs.answers import READ_AGAIN, reader_question
 from clinometer.runs.files import MOST_JSON
-from clinometer.runs.ledger import (
-    COUNTS,
-    RATINGS,
-    READINGS,
-    TABLES,
-    UNFINISHED,
-    embeddings_name,
-    readings_name,
-    samples_name,
-)
 from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.progress import Progress
 from clinometer.runs.run import SCORE_AGAIN, Run
@@ -45,7 +36,7 @@ SCORED: Final = (SCORES, "curves.parquet", "scores.csv")
 DERIVED: Final = (*SCORED, REPORT)
 
 _QUESTION: Final = ("origin", "seed", "until", "suite_fingerprint", "suite_options")
-_RATING: Final = f"{RATINGS}/"
+_RATING: Final = f"{ledger.RATINGS}/"
 _CARDS: Final = ("encoders", "own_encoders")
 _CODE: Final = (".py", ".html", ".css", ".js", ".yaml")
 _PACKAGES: Final = ("numpy", "scipy", "pandas")
@@ -240,17 +231,17 @@ def verify(run: Run, progress: Progress) -> int:
         Some are missing, or not as they were written; the message names each with its way out, a line each.
     """
     checks: list[Callable[[], object]] = []
-    parts = {samples_name(part): part for part in run.parts}  # reads run.json and the plan
+    parts = {ledger.samples_name(part): part for part in run.parts}  # reads run.json and the plan
     for name in run.ledger.present():
         if name in parts:
             checks.append(partial(run.drawn.read, parts[name]))
-        elif name.startswith(f"{READINGS}/"):
+        elif name.startswith(f"{ledger.READINGS}/"):
             checks.append(partial(_require_answers, run, name))
         elif name.endswith(".parquet"):
             checks.append(partial(run.ledger.read_table, name, way_out=_way_out(name)))
         else:
             checks.append(partial(_require_bytes, run, name))
-    checks += [partial(run.ledger.read_table, name) for name in run.directory.names(UNFINISHED, ".parquet")]
+    checks += [partial(run.ledger.read_table, name) for name in run.directory.names(ledger.UNFINISHED, ".parquet")]
     damage = missing_files(run)
     progress.start("verifying", len(checks), 0)
     for check in checks:
@@ -276,10 +267,10 @@ def require_foundation(run: Run, *, pixels: bool) -> None:
     RunCorruptError
         The message names the first such file, and how many there are.
     """
-    unused = {embeddings_name(name) for name in (*run.encoders.dropped, *run.encoders.begun)}
-    unused |= {readings_name(name) for name in run.readers.begun}
+    unused = {ledger.embeddings_name(name) for name in (*run.encoders.dropped, *run.encoders.begun)}
+    unused |= {ledger.readings_name(name) for name in run.readers.begun}
     with run.directory.listed_once():
-        present, parts = list(run.ledger.present()), {samples_name(part): part for part in run.parts}
+        present, parts = list(run.ledger.present()), {ledger.samples_name(part): part for part in run.parts}
         besides = [name for name in {*present, *run.ledger.files} if name.rpartition("/")[0] in unused]
         damage = missing_files(run, besides=("scores.csv", "report.html", *besides))
         for encoder in run.encoder_cards if run.unchecked else ():  # of which run.json lists no files
@@ -319,7 +310,7 @@ def missing_files(run: Run, besides: Collection[str] = ()) -> list[str]:
     ``besides`` : files that nobody misses.
     """
     there = {*run.ledger.present(), *besides}
-    listed = [*run.ledger.files, *(() if run.ledger.files else map(samples_name, run.parts))]
+    listed = [*run.ledger.files, *(() if run.ledger.files else map(ledger.samples_name, run.parts))]
     names_by_way_out: dict[str, list[str]] = {}
     for name in listed:
         if name not in there:
@@ -359,12 +350,12 @@ def _require_bytes(run: Run, name: str) -> None:
 
 
 def _way_out(name: str) -> str:
-    if name == COUNTS:
+    if name == ledger.COUNTS:
         return "Import the table again: clinometer import --counts FILE --out RUN"
-    if name in ("scores.csv", *TABLES[1:]):
+    if name in ("scores.csv", *ledger.TABLES[1:]):
         return SCORE_AGAIN
     if name.startswith(_RATING):
         return RATE_AGAIN
-    if name.startswith(f"{READINGS}/"):
+    if name.startswith(f"{ledger.READINGS}/"):
         return READ_AGAIN
-    return WRITE_AGAIN if name == "report.html" else PLAN_LOST if name == TABLES[0] else REDO
+    return WRITE_AGAIN if name == "report.html" else PLAN_LOST if name == ledger.TABLES[0] else REDO
