@@ -41,8 +41,20 @@ class Progress(Protocol):
         ...
 
 
-class NoProgress(Progress):
+class NoProgress:
     """A listener that says nothing."""
+
+    def start(self, stage: str, total: int, done: int) -> None:
+        """Say nothing."""
+
+    def advance(self, items: int) -> None:
+        """Say nothing."""
+
+    def finish(self) -> None:
+        """Say nothing."""
+
+    def note(self, message: str) -> None:
+        """Say nothing."""
 
 
 class NotebookProgress:

@@ -330,7 +330,7 @@ def read_sealed(file: _File, name: str, *, pixels: bool) -> Contents | None:
             raise ValueError(f"its columns take {columns:,} of {size:,} bytes")
         if size > (there := memory().available):
             raise ValueError(f"it takes {size:,} bytes of memory, and {there:,} are free")
-    content = memoryview(np.zeros(size, np.uint8))  # zeros take no memory until they are written over
+    content = np.zeros(size, np.uint8).data  # zeros take no memory until they are written over
     content[tail_at:] = tail
     for start, stop in [(0, tail_at)] if pixels else [(0, min(low, tail_at)), (high, tail_at)]:
         _fill(content[start:stop], file, start)
