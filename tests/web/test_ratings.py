@@ -20,8 +20,8 @@ from clinometer.ratings import ratings_of, readings_of
 from clinometer.studies import rated_of
 from clinometer.web.database import Answer, Invitation, Task, Turn, now, reading, writing
 from clinometer.web.database import Rater as Rated
-from clinometer.web.ratings.tasks import TaskSpec, answers_of, invite
 from clinometer.web.ratings.raters import SKILLS, add_demo
+from clinometer.web.ratings.tasks import TaskSpec, answers_of, invite
 from clinometer.web.security import kept_key
 from tests.pipeline.engine_toys import Glance
 from tests.raising import raises

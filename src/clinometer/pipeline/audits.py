@@ -67,13 +67,12 @@ from clinometer.readings.scores import require_counterfactuals, require_reader
 from clinometer.readings.standard import read_reference
 from clinometer.runs import Directory, Progress
 from clinometer.runs.answers import reader_question
-from clinometer.runs.drawing import cost, price_of
+from clinometer.runs.drawing import WatchedGenerator, cost, price_of
 from clinometer.runs.ledger import RECORD, Ledger
 from clinometer.runs.plan import Sample, build_plan, groups_by_prompt, manifest_prompt_specs
 from clinometer.runs.progress import naming_errors
 from clinometer.runs.record import Departure, card_record, portrait_departures, suite_under
 from clinometer.runs.run import Run, require_run_or_nothing
-from clinometer.runs.traces import WatchedGenerator
 from clinometer.runs.verification import recalled, remember
 from clinometer.studies import study_of
 from clinometer.studies.study import PartStage, WholeStage

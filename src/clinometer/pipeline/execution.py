@@ -23,7 +23,15 @@ from clinometer.pipeline.recipes import Models
 from clinometer.pipeline.results import refresh_report, resamples_of, score
 from clinometer.readings.fit import DOMAIN, knows_images
 from clinometer.readings.scores import require_reader
-from clinometer.runs.drawing import generate, price_of, require_budget, take_pictures
+from clinometer.runs.drawing import (
+    WatchedGenerator,
+    generate,
+    parts_without_trace,
+    price_of,
+    require_budget,
+    take_pictures,
+    trace_parts,
+)
 from clinometer.runs.encoding import encode, require_drawn, take_vectors
 from clinometer.runs.ledger import RECORD
 from clinometer.runs.plan import Sample, build_plan
@@ -40,7 +48,6 @@ from clinometer.runs.record import (
 )
 from clinometer.runs.run import Run, create_run
 from clinometer.runs.storage import Directory
-from clinometer.runs.traces import WatchedGenerator, parts_without_trace, trace_parts
 from clinometer.runs.verification import (
     SCORES,
     fingerprint_of_scores,
@@ -230,7 +237,7 @@ class Job:
     asked : hashes what was asked and the files that it names, once these are here; None where only loaded models tell.
     readers, questions : who reads the images, and what each is asked.
     learn_errors : reads labelled pictures before anything is drawn, and stores in the run how the readers err.
-    watches : steps, decoder and latents to trace; keywords of :class:`~clinometer.runs.traces.WatchedGenerator`.
+    watches : steps, decoder and latents to trace; keywords of :class:`~clinometer.runs.drawing.WatchedGenerator`.
     options : what run.json keeps of how the images are worked on, such as how many resamples.
     pictures : runs of which pictures, and their vectors, are taken that are those this one would draw.
     """

@@ -38,8 +38,8 @@ from clinometer.models.readers import Reader, require_answer
 from clinometer.models.registry import with_presets
 from clinometer.pipeline.request import Encoders, Readers
 from clinometer.runs.answers import reader_question
+from clinometer.runs.drawing import WatchedGenerator
 from clinometer.runs.ledger import embeddings_name, readings_name
-from clinometer.runs.traces import WatchedGenerator
 from clinometer.studies import study_of
 from clinometer.suites import Suite
 from clinometer.suites.question import QuestionSpec
@@ -224,7 +224,7 @@ class TracedGenerator:
 
     Attributes
     ----------
-    watches : steps, decoder and latents to trace; keywords of :class:`clinometer.runs.traces.WatchedGenerator`.
+    watches : steps, decoder and latents to trace; keywords of :class:`clinometer.runs.drawing.WatchedGenerator`.
     """
 
     generator: Recipe

@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import numpy as np
 from PIL import Image
@@ -34,7 +34,6 @@ from clinometer.models.protocols import Card, EditRequest, GenerationRequest, Ge
 
 if TYPE_CHECKING:
     from clinometer.models.diffusers.mitigated import Mitigator
-    from clinometer.models.diffusers.pipeline import OpenedPipeline
 
 REFUSED = "the pipeline's safety checker flagged it"
 FLAGS = ("nsfw_content_detected", "nsfw_detected", "watermark_detected")
@@ -44,6 +43,24 @@ MARK: Final = "mark"
 """The setting, in a card, of a checker whose flags are stored with the pictures, as its ``marks``."""
 
 NOT_FINITE = "the model returned values that are not finite; try dtype float32"
+
+
+class Opened(Protocol):
+    """A pipeline that is loaded, from which generators at several settings are made."""
+
+    @property
+    def compiled(self) -> bool:
+        """True if its network is compiled."""
+        ...
+
+    @property
+    def batch_sizes(self) -> dict[Any, int]:
+        """Batch sizes that memory was found to hold, by the settings that say how much a batch takes."""
+        ...
+
+    def generator(self, *, batch_size: int | None = None, **options: Any) -> DiffusersGenerator:
+        """Draw with it at some settings."""
+        ...
 
 
 class DiffusersGenerator:
@@ -70,7 +87,7 @@ class DiffusersGenerator:
         conditioning: Conditioning,
         batch_size: int | BatchBounds,
         edit_call: dict[str, Any] | None = None,
-        opened: OpenedPipeline | None = None,
+        opened: Opened | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.opened = opened

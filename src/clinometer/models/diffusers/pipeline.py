@@ -272,7 +272,7 @@ def load_reference(source: str = "", **options: Any) -> DiffusersGenerator:
         raise ModelError.unknown_name(f"the reference model takes nothing after its name; found {source!r}")
     settings = {"name": "reference"} | options
     generator = load(str(reference.pipeline_path()), **_as_made_for(settings))
-    assert generator.opened is not None  # it was loaded just now
+    assert isinstance(generator.opened, OpenedPipeline)
     generator.opened = replace(generator.opened, defaults=_as_made_for)
     return generator
 

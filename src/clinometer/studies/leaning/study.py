@@ -18,8 +18,8 @@ from clinometer.ratings import Rated
 from clinometer.report.differences import RunsCompared
 from clinometer.report.page import Page
 from clinometer.report.rows import Row, Scores
+from clinometer.runs.drawing import parts_without_trace, trace_parts
 from clinometer.runs.run import Run
-from clinometer.runs.traces import parts_without_trace, trace_parts
 from clinometer.stats.equivalence import standard_error_of
 from clinometer.stats.power import images_for_share
 from clinometer.studies.leaning import Evidence, StoppingRule, counted_once, evidence_of, paired_evidence
