@@ -40,9 +40,8 @@ from clinometer.pipeline.recipes import named_encoders, one_by_one
 from clinometer.pipeline.request import FREE, FREE_OF_MODELS, AuditRequest, ask
 from clinometer.report import wording
 from clinometer.runs import Directory, Run
-from clinometer.runs.departures import registration_changes
 from clinometer.runs.ledger import RECORD
-from clinometer.runs.record import checksum_of, package_versions
+from clinometer.runs.record import checksum_of, package_versions, registration_changes
 from clinometer.runs.verification import SCORES, versions
 from clinometer.studies import study_of
 from clinometer.suites import Suite
