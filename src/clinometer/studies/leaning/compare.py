@@ -270,7 +270,7 @@ class ImagePartReplicates:
 def image_part_replicates(
     runs: Sequence[tuple[Sequence[EncoderEmbeddings], StudySetup, np.ndarray]],
 ) -> list[ImagePartReplicates]:
-    """Replicate the image part of every target of runs of one design, as :func:`views_of` would, and nothing else.
+    """Replicate the image part of every target of runs of one design, as :func:`gather` would, and nothing else.
 
     The image part is a difference of two groups and linear in the cosines, so the signs of the groups and the average
     over encoders are taken before images are weighed, not after: a third of the time for 300 targets.

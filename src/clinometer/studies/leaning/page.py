@@ -17,26 +17,10 @@ from clinometer.report.rows import Row
 from clinometer.report.sections import leanings_in_words, masthead, nothing_judged, nothing_told
 from clinometer.report.verdicts import SHOWN, Summary, Verdicts, unmeasured
 from clinometer.report.wording import IN_PROPORTION, leans, note, qualification, without_estimate
+from clinometer.studies.leaning import sections
 from clinometer.studies.leaning.figures import forest_figure, planted_probabilities, shown_concepts
 from clinometer.studies.leaning.pictures import gallery, onsets_in_words, way
 from clinometer.studies.leaning.plane import plane
-from clinometer.studies.leaning.sections import (
-    ablation,
-    ablation_in_words,
-    categories,
-    internal_bias,
-    language_caution,
-    other_audits,
-    own_text,
-    planted,
-    planted_on_axes,
-    prior,
-    reader,
-    reader_by_axis,
-    sensitivity,
-    stages,
-    wordings,
-)
 from clinometer.studies.leaning.view import PART_SCALE, WITHOUT_SIDE, LeaningView
 
 # --- the finding and the verdicts ------------------------------------------------------------------------------------
@@ -92,15 +76,6 @@ def scale_words(view: LeaningView) -> str:
         "The score, the image part, is 0 where pictures are, all in all, as near to one group\u2019s words and "
         f"pictures as to the other\u2019s.{anchor} It cannot exceed 4 in either direction. How far it goes "
         "depends on the encoder, so compare only scores by the same encoder."
-    )
-
-
-def leans_means(label: str, other: str) -> str:
-    """Explain in one sentence what is said of a concept that leans."""
-    return (
-        f"\N{LEFT DOUBLE QUOTATION MARK}Leans to {label}\N{RIGHT DOUBLE QUOTATION MARK} means: to the encoder, the "
-        f"pictures drawn for the concept are, all in all, nearer to the pictures and words for {label} than to those "
-        f"for {other}, and by more than the chance of drawing explains."
     )
 
 
@@ -218,7 +193,11 @@ def _pair_on_first_screen(view: LeaningView) -> dict[str, Any]:
 
 def _pair_summary(view: LeaningView) -> Summary:
     """Summarise the verdicts, and what else was found or is to be wary of, a line each."""
-    sentences = (*onsets_in_words(view), *ablation_in_words(view), *filter(None, [language_caution(view)]))
+    sentences = (
+        *onsets_in_words(view),
+        *sections.ablation_in_words(view),
+        *filter(None, [sections.language_caution(view)]),
+    )
     return replace(verdicts_along(view, "").summary(), found=sentences)
 
 
@@ -242,7 +221,7 @@ def verdict_lists(view: LeaningView) -> dict[str, Any]:
         "qualification": {name: qualification(row) for name, row in view.pictures.items()},
         "scale": PART_SCALE,
         "reach": reach,
-        "language": language_caution(view),
+        "language": sections.language_caution(view),
     }
 
 
@@ -374,7 +353,12 @@ class LeaningPage(Page[LeaningView]):
 
     def meaning(self, view: LeaningView) -> str:
         """Explain in one sentence what is said of a concept that leans."""
-        return leans_means(*view.labels_of(""))
+        label, other = view.labels_of("")
+        return (
+            f"\N{LEFT DOUBLE QUOTATION MARK}Leans to {label}\N{RIGHT DOUBLE QUOTATION MARK} means: to the encoder, the "
+            f"pictures drawn for the concept are, all in all, nearer to the pictures and words for {label} than to "
+            f"those for {other}, and by more than the chance of drawing explains."
+        )
 
     def verdicts(self, view: LeaningView) -> Sequence[Verdicts]:
         """Judge every concept along each axis, and on each interaction."""
@@ -395,20 +379,20 @@ _GALLERY: Final = Section("gallery", "The pictures", gallery, "gallery", "pictur
 
 PAGE: Final = LeaningPage(_pair_on_first_screen, _pair_summary, (
     Section("verdicts", "Verdicts", verdict_lists, "verdicts"),
-    Section("categories", "MCAS: pictures and text together", categories, "categories"),
-    Section("stages", "The four components", stages, "stages"),
+    Section("categories", "MCAS: pictures and text together", sections.categories, "categories"),
+    Section("stages", "The four components", sections.stages, "stages"),
     Section("inside", "From which step on it leans", way, "way"),
-    Section("internal", "Diffusion bias and amplification", internal_bias, "internal"),
+    Section("internal", "Diffusion bias and amplification", sections.internal_bias, "internal"),
     Section("plane", "A third group", plane, "plane"),
     _GALLERY,
-    Section("reader", "Does the encoder read right?", reader, "reader", "sure"),
-    Section("planted", "Is the ruler straight?", planted, "planted", "sure"),
-    Section("wordings", "Does the wording matter?", wordings, "wordings", "sure"),
-    Section("ablation", "Which word carries it?", ablation, "ablation", "sure"),
-    Section("sensitivity", "Would another encoder say the same?", sensitivity, "sensitivity", "sure"),
-    Section("own-text", "The model’s own text encoder", own_text, "own_text", "numbers"),
-    Section("prior", "From the text through the prior to the image", prior, "prior", "numbers"),
-    Section("other-audits", "What other audits would report", other_audits, "other_audits", "numbers"),
+    Section("reader", "Does the encoder read right?", sections.reader, "reader", "sure"),
+    Section("planted", "Is the ruler straight?", sections.planted, "planted", "sure"),
+    Section("wordings", "Does the wording matter?", sections.wordings, "wordings", "sure"),
+    Section("ablation", "Which word carries it?", sections.ablation, "ablation", "sure"),
+    Section("sensitivity", "Would another encoder say the same?", sections.sensitivity, "sensitivity", "sure"),
+    Section("own-text", "The model’s own text encoder", sections.own_text, "own_text", "numbers"),
+    Section("prior", "From the text through the prior to the image", sections.prior, "prior", "numbers"),
+    Section("other-audits", "What other audits would report", sections.other_audits, "other_audits", "numbers"),
 ))  # fmt: skip
 
 AXES_PAGE: Final = LeaningPage(
@@ -417,8 +401,8 @@ AXES_PAGE: Final = LeaningPage(
     (
         Section("verdicts", "Verdicts", lambda view: {}, "cells_verdicts"),
         _GALLERY,
-        Section("reader", "Does the encoder read right?", reader_by_axis, "cells_reader", "sure"),
-        Section("planted", "Is the ruler straight?", planted_on_axes, "cells_planted", "sure"),
+        Section("reader", "Does the encoder read right?", sections.reader_by_axis, "cells_reader", "sure"),
+        Section("planted", "Is the ruler straight?", sections.planted_on_axes, "cells_planted", "sure"),
     ),
     method_template="cells_method",
 )

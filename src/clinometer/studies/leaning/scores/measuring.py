@@ -166,12 +166,8 @@ class Measurer:
         own_texts: bool = True,
         check: Design | None = None,
     ) -> None:
-        self._layout, self._replicate_weights, self._own_texts, self._check = (
-            layout,
-            replicate_weights,
-            own_texts,
-            check,
-        )
+        self._layout, self._replicate_weights = layout, replicate_weights
+        self._own_texts, self._check = own_texts, check
         self._encoders = [(encoder, *attribute_vectors(encoder, layout)) for encoder in encoders]
         self._pooled = pooled_encoders(encoders)
         unseen = [replace(encoder, target_images=()) for encoder in encoders] if own_texts else []
@@ -208,6 +204,14 @@ class Measurer:
         seen = tuple(view.finish() for view in by_encoder)
         return MeasuredTarget(None if mean is None else mean.finish(), seen, (own_text, blank))
 
+    def every_target(self) -> Iterator[tuple[int, MeasuredTarget]]:
+        """Measure every target, in order, each with its number, by as many threads as there are cores and room for."""
+        layout, weights = self._layout, self._replicate_weights
+        rows, targets = sum(layout.image_counts) if weights is None else len(weights.images), range(len(layout.targets))
+        of_a_target = min(rows * max(layout.target_sizes), WHOLE)
+        threads = min(available_cores(), len(targets), max(AHEAD // max(of_a_target, 1), 1))
+        yield from zip(targets, mapped_by_threads(self, targets, threads), strict=True)
+
     def _add_cosines(
         self, mean: _View | None, by_encoder: Sequence[_View], first: int, units: Sequence[np.ndarray]
     ) -> None:
@@ -240,19 +244,6 @@ class Measurer:
             return np.empty(0), np.empty(0)
         own_text, blank = np.mean(both, axis=0).T
         return own_text, blank
-
-
-def measure_by_threads(
-    measure: Measurer, layout: Layout, replicate_weights: ReplicateWeights | None
-) -> Iterator[tuple[int, MeasuredTarget]]:
-    """Measure every target, in order, each with its number, by as many threads as there are cores and room for."""
-    of_a_target = min(
-        (len(replicate_weights.images) if replicate_weights else sum(layout.image_counts)) * max(layout.target_sizes),
-        WHOLE,
-    )
-    targets = range(len(layout.targets))
-    threads = min(available_cores(), len(targets), max(AHEAD // max(of_a_target, 1), 1))
-    yield from zip(targets, mapped_by_threads(measure, targets, threads), strict=True)
 
 
 class _View:

@@ -15,7 +15,7 @@ number of images,
 
 MCAS is θ_t and a constant, ITP_t + TT_t, and is tested in the same way. It stops nothing.
 
-Both are asked of two zeros, 0 and the groups' middle m (:mod:`clinometer.studies.leaning.scores.contrasts`): θ_t − m is
+Both are asked of two zeros, 0 and the groups' middle m (:mod:`clinometer.studies.leaning.scores.middle`): θ_t − m is
 θ_t with another constant, and the attribute images enter it in another way, so it has a reach of its own. What has to
 hold of both has the smaller of two e-values, on either side: where one of two hypotheses is true, its own e-value is at
 most 1 on average, and the smaller of both is no larger.
@@ -112,8 +112,7 @@ def evidence_of(
     """
     run = image_leanings(encoders, design, component)
     leanings = list(zip(run.targets, run.constants.tolist(), strict=True))
-    middle, margin = run.middle, run.margin_around_middle(design.margin)
-    zeros = _zeros_of(run.layout, run.influences, design.margin, (middle, margin), len(leanings))
+    zeros = _zeros_of(run.layout, run.influences, design.margin, (run.middle, run.middle_margin), len(leanings))
     return _judge_means(leanings, run.span, zeros, ahead)
 
 
@@ -195,7 +194,8 @@ class ImageLeanings:
     constants : of each target, what its texts add to MCAS; 0 of the image part.
     span : of y, over the images of the two groups themselves.
     influences : what each attribute image adds to each target's number, and to its distance from the groups' middle.
-    middle : the groups' middle; ``poles`` and ``weights`` are what it follows from.
+    middle, middle_margin : the groups' middle, and the margin around it, which is no wider than nearly equal parts of
+        the groups reach; None without a margin.
     """
 
     targets: list[np.ndarray]
@@ -204,12 +204,7 @@ class ImageLeanings:
     layout: Layout
     influences: tuple[ItemValues, ItemValues]
     middle: float
-    poles: np.ndarray
-    weights: np.ndarray
-
-    def margin_around_middle(self, margin: float | None) -> float | None:
-        """Return the margin around the middle, which is no wider than nearly equal parts of the groups reach."""
-        return None if margin is None else margin_around_middle(self.poles, self.weights, margin)
+    middle_margin: float | None
 
 
 def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design, component: str) -> ImageLeanings:
@@ -251,8 +246,7 @@ def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design, compon
         layout=layout,
         influences=(item_values(view.items.images, weights[[II, ITP]]), attribute_influences(view, weights)),
         middle=middle_of(view.poles, weights),
-        poles=view.poles,
-        weights=weights,
+        middle_margin=None if design.margin is None else margin_around_middle(view.poles, weights, design.margin),
     )
 
 
@@ -449,7 +443,7 @@ def paired_evidence(
     if one.layout.prompt_sizes != other.layout.prompt_sizes:
         raise InvalidInputError.mismatch("paired: the runs have different numbers of attribute images; pair them")
     of_0, of_middle = (item_differences(*each) for each in zip(one.influences, other.influences, strict=True))
-    margins = [margin for run in both if (margin := run.margin_around_middle(design.margin)) is not None]
+    margins = [run.middle_margin for run in both if run.middle_margin is not None]
     middle = other.middle - one.middle, min(margins, default=None)
     zeros = _zeros_of(other.layout, (of_0, of_middle), design.margin, middle, len(leanings))
     return _judge_means(leanings, span, zeros, ahead)

@@ -7,14 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import withheld_by_shares
 from clinometer.stats.blocks import ArrayStore, InMemory
-from clinometer.studies.leaning.scores.axes import axis_middle_rows, axis_rows
-from clinometer.studies.leaning.scores.components import mcas_rows, pair_middle_rows, sensitivity_rows
-from clinometer.studies.leaning.scores.derived import (
-    category_rows,
-    internal_bias_rows,
-    internal_bias_summary_rows,
-    sign_rows,
-)
+from clinometer.studies.leaning.scores import axes, components, derived, encoder_check, plane, shares
 from clinometer.studies.leaning.scores.design import (
     Design,
     EncoderEmbeddings,
@@ -24,36 +17,8 @@ from clinometer.studies.leaning.scores.design import (
     layout_of,
     pooled_encoders,
 )
-from clinometer.studies.leaning.scores.encoder_check import (
-    checks_of,
-    confusion_rows,
-    corrected_rows,
-    reader_rows,
-    withheld_by_level,
-)
-from clinometer.studies.leaning.scores.measuring import (
-    MeasuredTarget,
-    Measurer,
-    ReplicateWeights,
-    counted_once,
-    measure_by_threads,
-)
-from clinometer.studies.leaning.scores.plane import (
-    plane_middle_rows,
-    profile_middle_rows,
-    profile_rows,
-    xmcas_group_rows,
-    xmcas_rows,
-)
+from clinometer.studies.leaning.scores.measuring import MeasuredTarget, Measurer, ReplicateWeights, counted_once
 from clinometer.studies.leaning.scores.rows import as_encoder
-from clinometer.studies.leaning.scores.shares import (
-    batch_rows,
-    between_rows,
-    fidelity_rows,
-    mark_unshown,
-    other_audit_rows,
-    share_rows,
-)
 from clinometer.studies.leaning.scores.views import EncoderView, StudyViews, gather, resampling_weights
 
 
@@ -102,7 +67,7 @@ def mcas_study(
     stand on both parts and MCAS of the mean over encoders, and in the profile on every group and pair, from ten images
     of a target on. What is missing (no images, one image, no text tower) makes NaN with a reason, and the rest goes on.
     A verdict is held against 0 and against the groups' middle
-    (:mod:`clinometer.studies.leaning.scores.contrasts`), and withheld where the share of the same images denies it.
+    (:mod:`clinometer.studies.leaning.scores.middle`), and withheld where the share of the same images denies it.
     The same arguments give the same bits. ``n_permutations`` = 0 leaves out the labels. A view that cannot read its own
     attribute images gives no verdict: ``not measured``, with the reason.
 
@@ -187,23 +152,23 @@ def _study(
     setup, replicate_weights = _set_up(encoders, design, settings)
     if measured is None:
         measure = Measurer(encoders, setup.layout, replicate_weights, own_texts=replicate_weights is not None)
-        measured = measure_by_threads(measure, setup.layout, replicate_weights)
+        measured = measure.every_target()
     views = gather(encoders, setup, replicate_weights, measured)
-    checks = checks_of(encoders, design, confidence=settings.confidence)
+    checks = encoder_check.checks_of(encoders, design, confidence=settings.confidence)
     if design.axes:
-        rows, fidelity = axis_rows(setup, views.all), list[Score]()
-        middles = [row for view in views.all for row in axis_middle_rows(setup, view)]
+        rows, fidelity = axes.axis_rows(setup, views.all), list[Score]()
+        middles = [row for view in views.all for row in axes.axis_middle_rows(setup, view)]
     else:
-        rows, fidelity = _pair_rows(setup, views), fidelity_rows(setup, encoders, views.all)
-        middles = [row for view in views.all for row in pair_middle_rows(setup, view)]
-        middles += [*profile_middle_rows(setup, views.mean), *plane_middle_rows(setup, views.mean)]
-    rows += batch_rows(setup, views.mean, encoders[0].order)
-    rows += corrected_rows(setup, [row for row in rows if row.metric == "share"], checks[0].by_view)
-    rows = mark_unshown(withheld_by_shares(rows, rows, a=design.a), fidelity)
+        rows, fidelity = _pair_rows(setup, views), shares.fidelity_rows(setup, encoders, views.all)
+        middles = [row for view in views.all for row in components.pair_middle_rows(setup, view)]
+        middles += [*plane.profile_middle_rows(setup, views.mean), *plane.plane_middle_rows(setup, views.mean)]
+    rows += shares.batch_rows(setup, views.mean, encoders[0].order)
+    rows += encoder_check.corrected_rows(setup, [row for row in rows if row.metric == "share"], checks[0].by_view)
+    rows = shares.mark_unshown(withheld_by_shares(rows, rows, a=design.a), fidelity)
     return [
-        *withheld_by_level(rows, checks),
-        *reader_rows(checks, settings.confidence),
-        *confusion_rows(setup, views.all),
+        *encoder_check.withheld_by_level(rows, checks),
+        *encoder_check.reader_rows(checks, settings.confidence),
+        *encoder_check.confusion_rows(setup, views.all),
         *fidelity,
         *middles,
     ]
@@ -223,18 +188,28 @@ def _set_up(
 def _pair_rows(setup: StudySetup, views: StudyViews) -> list[Score]:
     """Compute what images and texts say of a pair of groups."""
     mean, others = views.mean, views.by_encoder
-    rows = mcas_rows(setup, mean)
-    derived = _derived_rows(setup, mean)
-    rows += derived
+    rows, further = components.mcas_rows(setup, mean), _rows_of_a_view(setup, mean)
+    rows += further
     if len(others) == 1:  # the average of one is that one, but that no verdict stands on it
-        rows += [*mcas_rows(setup, others[0]), *as_encoder(derived, others[0].encoder)]
+        rows += [*components.mcas_rows(setup, others[0]), *as_encoder(further, others[0].encoder)]
     else:
-        rows += [row for view in others for row in (*mcas_rows(setup, view), *_derived_rows(setup, view))]
-    rows += sensitivity_rows(rows, [view.encoder for view in others])
-    rows += other_audit_rows(setup, mean, views.blanks)
-    summaries = internal_bias_summary_rows, category_rows, sign_rows, xmcas_rows, xmcas_group_rows, profile_rows
-    return [*rows, *(row for make in summaries for row in make(setup, mean))]
+        rows += [row for view in others for row in (*components.mcas_rows(setup, view), *_rows_of_a_view(setup, view))]
+    rows += components.sensitivity_rows(rows, [view.encoder for view in others])
+    return [
+        *rows,
+        *shares.other_audit_rows(setup, mean, views.blanks),
+        *derived.internal_bias_summary_rows(setup, mean),
+        *derived.category_rows(setup, mean),
+        *derived.sign_rows(setup, mean),
+        *plane.xmcas_rows(setup, mean),
+        *plane.xmcas_group_rows(setup, mean),
+        *plane.profile_rows(setup, mean),
+    ]
 
 
-def _derived_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
-    return [row for make in (internal_bias_rows, share_rows, between_rows) for row in make(setup, view)]
+def _rows_of_a_view(setup: StudySetup, view: EncoderView) -> list[Score]:
+    return [
+        *derived.internal_bias_rows(setup, view),
+        *shares.share_rows(setup, view),
+        *shares.between_rows(setup, view),
+    ]

@@ -41,7 +41,6 @@ from clinometer.studies.leaning.scores.measuring import (
     Measurer,
     ReplicateWeights,
     SeenTarget,
-    measure_by_threads,
 )
 
 
@@ -119,25 +118,17 @@ class StudyViews:
         return self.mean, *self.by_encoder
 
 
-def views_of(encoders: Sequence[EncoderEmbeddings], setup: StudySetup) -> StudyViews:
-    """Return all views with replicates, without how images match the texts.
-
-    Bootstrap weights follow from the seed and from names and counts, not from the images: two runs of one layout, drawn
-    from one seed, are resampled alike, image by image.
-    """
-    replicate_weights = resampling_weights(setup, n_encoders=len(pooled_encoders(encoders)))
-    measure = Measurer(encoders, setup.layout, replicate_weights, own_texts=False)
-    return gather(encoders, setup, replicate_weights, measure_by_threads(measure, setup.layout, replicate_weights))
-
-
 def linear_views(encoders: Sequence[EncoderEmbeddings], setup: StudySetup) -> StudyViews:
-    """Return the same views without replicates: enough for all that is linear in the mean cosines."""
-    measure = Measurer(encoders, setup.layout, own_texts=False)
-    return gather(encoders, setup, None, measure_by_threads(measure, setup.layout, None))
+    """Return all views without replicates: enough for all that is linear in the mean cosines."""
+    return gather(encoders, setup, None, Measurer(encoders, setup.layout, own_texts=False).every_target())
 
 
 def resampling_weights(setup: StudySetup, n_encoders: int) -> ReplicateWeights:
-    """Make the bootstrap weights of a study that averages so many encoders; those of targets are made on demand."""
+    """Make the bootstrap weights of a study that averages so many encoders; those of targets are made on demand.
+
+    They follow from the seed and from names and counts, not from the images: two runs of one layout, drawn from one
+    seed, are resampled alike, image by image.
+    """
     layout, n = setup.layout, setup.settings.n_resamples
     rng, image_rng = setup.settings.rng, setup.settings.image_rng
     images = [
