@@ -204,7 +204,7 @@ def assessment_results(
                 "oscal-version": OSCAL,
                 "remarks": "Evidence of what was measured; no claim of compliance.",
             },
-            "import-ap": {"href": f"#{uuid5(base, 'run.json')}", "remarks": "What was asked stands in run.json."},
+            "import-ap": {"href": f"#{uuid5(base, 'run.json')}", "remarks": "What was asked is in run.json."},
             "results": [result],
             "back-matter": {"resources": files},
         }

@@ -38,7 +38,7 @@ _STANDS_FOR: Final = {
     FOLDER: f"{FOLDER} stands for the folder of images and manifest.",
     TABLE: f"{TABLE} stands for the table of counts, which the run holds.",
     FILE: f"{FILE} stands for a file with the suite, which run.json holds.",
-    SERVER: f"{SERVER} stands for the address of the server, of which run.json holds what is no secret.",
+    SERVER: f"{SERVER} stands for the address of the server, of which run.json has what is not secret.",
 }
 
 
