@@ -299,7 +299,7 @@ def test_runs_with_other_encoders_are_shown_as_the_one_that_saw_both(association
     assert wanted != value(runs["twice"], "t2iat", "differential_association")
     assert shared["tests"][0]["cells"][1][0] == shown(wanted)
     html = comparison_html(cm.compare(*runs.values()))
-    assert "As <bdi>eye</bdi> sees them" in html
+    assert "As <bdi>eye</bdi> reads them" in html
 
 
 def test_nothing_stands_side_by_side_that_no_encoder_has_seen(associations):
