@@ -156,7 +156,7 @@ def test_the_command_names_the_page_and_refuses_a_place_before_it_compares(runs,
 def test_one_model_at_two_settings_goes_by_its_directories(runs, tmp_path):
     result = CliRunner().invoke(app, ["compare", runs["plain"].url, runs["seed"].url], env={"COLUMNS": "160"})
     assert "Image part of seed minus image part of plain" in result.output
-    assert "Not paired: the runs have other seeds (0 and 1)." in result.output
+    assert "Not paired: the runs have different seeds (0 and 1)." in result.output
 
 
 def test_console_page_and_table_name_three_runs_alike(runs, tmp_path):
@@ -180,14 +180,15 @@ def test_runs_of_one_seed_and_other_numbers_of_images_are_not_said_to_have_other
     (found,) = cm.compare(*runs, out=tmp_path / "out")
     assert not found.paired
     images = [f"{n} a target, 2 an attribute prompt" for n in (2, 3)]
-    assert found.unpaired == f"the runs have other numbers of images ({images[0]}; {images[1]})"
+    assert found.unpaired == f"the runs have different numbers of images ({images[0]}; {images[1]})"
     assert f"Not paired: {found.unpaired}." in (tmp_path / "out/comparison.html").read_text()
 
 
 def test_runs_of_other_seeds_and_other_numbers_of_images_are_said_to_have_both(runs, tmp_path):
     few = audit(tmp_path / "few", suite=toy_suite(target=2, attribute=3, concepts=4), seed=1)
     (found,) = cm.compare(runs["plain"], few)
-    assert found.unpaired.startswith("the runs have other seeds (0 and 1) and other numbers of images (4 a target, ")
+    seeds = "the runs have different seeds (0 and 1)"
+    assert found.unpaired.startswith(f"{seeds} and different numbers of images (4 a target, ")
 
 
 def test_the_same_images_are_said_to_be_the_same(runs, tmp_path):

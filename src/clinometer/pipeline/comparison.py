@@ -174,8 +174,8 @@ def _other_plans(first: Run, second: Run) -> str:
     """Explain how the plans of two runs differ: in seeds, in numbers of images or, where in neither, in noise."""
     seeds = [run.record["seed"] for run in (first, second)]
     images = [run.suite.images_in_words() for run in (first, second)]
-    causes = [f"other seeds ({seeds[0]} and {seeds[1]})"] if seeds[0] != seeds[1] else []
-    causes += [f"other numbers of images ({images[0]}; {images[1]})"] if images[0] != images[1] else []
+    causes = [f"different seeds ({seeds[0]} and {seeds[1]})"] if seeds[0] != seeds[1] else []
+    causes += [f"different numbers of images ({images[0]}; {images[1]})"] if images[0] != images[1] else []
     return f"the runs have {' and '.join(causes)}" if causes else "images of the runs start from other noise"
 
 

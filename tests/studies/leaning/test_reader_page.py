@@ -99,7 +99,7 @@ def test_concepts_that_the_judge_reads_otherwise_are_named():
     assert alike not in told
     assert "elsewhere" not in told
     agreed = with_only(replace(whole, readings={alike: held[alike]}), "planted").by_id("planted").text
-    assert "less than 3 % apart" in agreed
+    assert "differ by less than 3 %" in agreed
 
 
 def test_the_readings_that_ship_are_of_the_reference_suites_concepts():
