@@ -135,7 +135,9 @@ def test_a_run_of_another_seed_stands_beside_by_rank_and_says_why(runs, tmp_path
 
     def rows(**asked):
         page = browser.get("/explore", params={"run": [known["step-900"], known["other"]]} | asked).text
-        assert "began from other noise (seed 1, not 0), so its pictures stand here by rank" in " ".join(page.split())
+        assert "started from different noise (seed 1, not 0), so its pictures are shown by rank" in " ".join(
+            page.split()
+        )
         assert "the same noise became" not in page
         assert "not drawn" not in page
         found = re.findall(r"<tr><th scope=\"row\".*?</tr>", page, re.S)
@@ -189,7 +191,7 @@ def test_a_single_run_begins_with_what_leans_furthest_to_either_side(tmp_path):
     page = browser.get(browser.get("/").headers["location"]).text
     assert set(rows.verdict) == {"leans"}
     assert headings(page) == {rows.value.idxmax(), rows.value.idxmin()}
-    everything = re.search(r'href="([^"]+)">of all concepts', page)[1]
+    everything = re.search(r'href="([^"]+)">show all concepts', page)[1]
     assert headings(browser.get(f"{unescape(everything)}&per=96").text) > set(rows.index)
 
 

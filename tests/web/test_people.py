@@ -73,7 +73,7 @@ def test_nobody_said_anything_of_other_runs(runs, tmp_path):
     assert 'name="people"' not in page
     assert not shown(browser.get("/explore", params={"run": first, "people": "rated"}).text)
     assert not (tmp_path / "ratings.sqlite").exists()  # looking makes no database
-    assert "in this run’s scores yet" in browser.get(f"/runs/{first}/people").text
+    assert "This run’s scores include no ratings by people yet" in browser.get(f"/runs/{first}/people").text
 
 
 @pytest.mark.thorough
@@ -102,7 +102,7 @@ def test_a_run_has_a_page_of_people(rated):
     browser, run, _ = rated
     page = browser.get(f"/runs/{ids(browser)['rated']}/people").text
     assert "People and the machine" in page
-    assert "3 raters said of" in page
+    assert "3 raters looked at" in page
     row = run.scores.query("metric == 'human' and component == 'sensitivity' and encoder == 'eye'").iloc[0]
     assert f"{row.value:.2f}" in page
     assert "style=" not in page

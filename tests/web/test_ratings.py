@@ -60,7 +60,7 @@ def test_a_task_is_rated_to_its_end(served):
     count = rater.answer_all(lambda place: "man" if place % 2 else "woman")
     page = rater.page()
     assert count > 5
-    assert f"All {count} answers are kept" in page
+    assert f"All {count} answers are saved" in page
     with reading(browser.app.state.ratings.engine) as session:
         turns = session.scalars(select(Turn).order_by(Turn.place)).all()
         assert [turn.place for turn in turns] == list(range(1, count + 1))
@@ -183,7 +183,7 @@ def test_a_full_task_counts_answers(served):
     for _ in range(3):
         first.answer("man")
     waits = Rater(browser.app, link).joined.text
-    assert "What they leave unanswered is free again after 2 hours" in waits
+    assert "Those that they leave unanswered become free again after 2 hours" in waits
     later(browser)
     second = Rater(browser.app, link)
     with reading(browser.app.state.ratings.engine) as session:
@@ -231,7 +231,7 @@ def test_an_invitation_is_taken_back_when_that_is_said_twice(served):
     page = browser.get(f"/ratings/{task}").text
     address = re.search(r'href="(/ratings/\w+/invitations/\d+/revoke)"', page)[1]
     asked = browser.get(address).text
-    assert "the 1 who came by it cannot go on" in asked
+    assert "the raters who joined with it (1) cannot continue" in asked
     assert browser.get(f"/join/{link}").status_code == 200
     browser.post(address, data={"csrf_token": token_in(asked)})
     assert browser.get(f"/join/{link}").status_code == 403
@@ -335,7 +335,7 @@ def test_a_task_is_made_on_a_page(served):
     assert "Choose at least one run." in browser.post("/ratings/new", data=fields).text
     made = browser.post("/ratings/new", data=fields | {"run": ids(browser)["step-900"]})
     assert made.status_code == 200
-    assert "Nobody has come yet." in made.text
+    assert "Nobody has joined yet." in made.text
     linked = browser.post(f"{made.url.path}/invite", data={"csrf_token": token_in(made.text)}).text
     link = re.search(r'href="http://testserver(/join/[^"]+)"', linked)[1]
     assert browser.get(link).status_code == 200
@@ -478,7 +478,7 @@ def test_simulated_raters_are_marked_and_never_pooled(served):
     table = pd.read_csv(io.StringIO(browser.get(f"/ratings/{task}/answers.csv").text))
     assert table.groupby("simulated").rater.nunique().to_dict() == {False: 1, True: len(SKILLS)}
     shown = browser.post(f"/ratings/{task}/export", data={"csrf_token": token_in(page)}).text
-    assert f"{answered} answers and {len(table) - answered} of simulated raters, kept apart," in shown
+    assert f"{answered} answers and, separately, {len(table) - answered} by simulated raters are in" in shown
     held = cm.open_run(run.url)
     assert ratings_of(held).groupby("simulated").rater.nunique().to_dict() == {False: 1, True: len(SKILLS)}
     alpha = held.scores.query("component == 'alpha'").set_index("metric").n_a
@@ -489,8 +489,8 @@ def test_simulated_raters_are_marked_and_never_pooled(served):
     assert "Simulated raters and the machine" in report
     assert "Nobody gave these answers." in report
     people = browser.get(f"/runs/{ids(browser)['step-900']}/people").text
-    assert "1 rater said of" in people
-    assert f"{len(SKILLS)} simulated raters said of" in people
+    assert "1 rater looked at" in people
+    assert f"{len(SKILLS)} simulated raters looked at" in people
 
 
 @pytest.mark.thorough

@@ -271,7 +271,7 @@ def test_a_blurred_picture_is_shown_when_it_is_asked_for(joined):
     page, _ = joined(blur=True)
     blurred = "getComputedStyle(document.querySelector('.turn-pictures img')).filter"
     assert page.evaluate(blurred).startswith("blur")
-    page.get_by_role("button", name="Show the picture sharp").press("Enter")
+    page.get_by_role("button", name="Show the picture unblurred").press("Enter")
     assert page.evaluate(blurred) == "none"
 
 
@@ -282,7 +282,7 @@ def test_of_a_task_only_the_flagged_pictures_are_blurred(joined, runs):
     for place in range(total_of(page)):
         expect(page.locator(".turn-head")).to_contain_text(f"{place} of")
         seen.append(page.evaluate("getComputedStyle(document.querySelector('.turn-pictures img')).filter"))
-        assert page.get_by_role("button", name="Show the picture sharp").count() == (seen[-1] != "none")
+        assert page.get_by_role("button", name="Show the picture unblurred").count() == (seen[-1] != "none")
         page.keyboard.press("1")
     expect(page.get_by_role("heading")).to_have_text("That was the last one")
     assert sorted(seen) == ["blur(25.6px)"] + ["none"] * (len(seen) - 1)

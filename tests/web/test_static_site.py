@@ -48,7 +48,7 @@ def test_a_page_has_the_first_pictures_of_every_owner_with_what_is_read_and_the_
 
 def test_runs_of_one_suite_stand_side_by_side_and_what_was_flagged_or_refused_is_left_out(site):
     page = text_of(site / "side-by-side-1.html")
-    assert re.search("step-900.*beside.*step-1000|step-1000.*beside.*step-900", page)
+    assert re.search("step-900.* · .*step-1000|step-1000.* · .*step-900", page)
     assert "<span>refused</span>" in page
     assert "<span>flagged</span>" in page
     assert len(list((site / "pictures").iterdir())) == len(set(re.findall(r"pictures/\d+\.webp", page)))

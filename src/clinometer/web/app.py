@@ -86,13 +86,13 @@ def _wrong_address(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     message = f"{first['loc'][-1]}: {first['msg']}"
-    return problem(request, 400, f"{message}. Correct the address, or begin with the runs.")
+    return problem(request, 400, f"{message}. Correct the address, or start from the list of runs.")
 
 
 def _run_problem(request: Request, error: Exception) -> Response:
     if request.url.path.startswith(("/join/", "/rate/")):  # a rater need not know where on the server things lie
         logging.getLogger("uvicorn.error").error("%s: %s", type(error).__name__, printable(str(error)))
-        return problem(request, 503, "Pictures or answers cannot be read at the moment. Tell whoever sent you here.")
+        return problem(request, 503, "Pictures or answers cannot be read now. Please tell whoever sent you here.")
     statuses = {RunNotFoundError: 404, InvalidInputError: 400}
     return problem(request, next((s for kind, s in statuses.items() if isinstance(error, kind)), 409), str(error))
 

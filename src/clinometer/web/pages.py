@@ -128,7 +128,7 @@ _TITLES = {
     409: "The run cannot be shown",
     413: "Too large",
     429: "Too fast",
-    503: "Not at the moment",
+    503: "Unavailable at the moment",
     500: "An error of clinometer\N{RIGHT SINGLE QUOTATION MARK}s own",
 }
 

@@ -407,10 +407,10 @@ def compare(
     """
     identifiers = list(dict.fromkeys(filter(None, (baseline, *run))))
     if len(identifiers) < 2:
-        raise InvalidInputError.too_few("A comparison takes two runs or more; choose another beside the first.")
+        raise InvalidInputError.too_few("A comparison needs at least two runs; choose another one.")
     if len(identifiers) > MOST_RUNS:
         raise InvalidInputError.too_many(
-            f"A comparison takes {MOST_RUNS} runs at most, the baseline included; choose fewer."
+            f"A comparison takes at most {MOST_RUNS} runs, including the baseline; choose fewer."
         )
     entries = [request.app.state.runs.get(identifier) for identifier in identifiers]
     page = request.app.state.comparing.page(tuple(entry.run for entry in entries), tuple(e.stamp for e in entries))

@@ -248,8 +248,8 @@ ORDERS: Final[dict[Order, str]] = {
 PEOPLE: Final[dict[People, str]] = {
     "any": "any",
     "rated": "rated by people",
-    "alike": "seen as the encoder reads",
-    "otherwise": "seen otherwise",
+    "alike": "seen as the encoder reads them",
+    "otherwise": "seen differently",
     "simulated": "simulated raters alone",
 }
 STATUSES: Final[dict[Status, str]] = {

@@ -225,15 +225,15 @@ class BodyLimit:
             body = message.get("body", b"")
             size, separators = size + len(body), separators + body.count(b"&")
             if size > most_bytes:
-                raise HTTPException(413, f"The request is larger than {most_bytes:,} bytes, the most that is taken.")
+                raise HTTPException(413, f"The request is larger than {most_bytes:,} bytes, which is the limit.")
             if separators >= most_fields:
-                raise HTTPException(413, f"The request has more than {most_fields:,} fields, the most that are taken.")
+                raise HTTPException(413, f"The request has more than {most_fields:,} fields, which is the limit.")
             return message
 
         if length.isdigit() and int(length[:20]) <= most_bytes:
             await self.app(scope, counted, send)
         else:
-            refusal = f"The request is larger than {most_bytes:,} bytes, the most that is taken."
+            refusal = f"The request is larger than {most_bytes:,} bytes, which is the limit."
             await PlainTextResponse(refusal, 413)(scope, receive, send)
 
 
@@ -405,7 +405,7 @@ async def require_csrf(request: Request) -> None:
     if not request_token and kind.startswith(("application/x-www-form-urlencoded", "multipart/form-data")):
         request_token = str((await request.form()).get(TOKEN_FIELD, ""))
     if not session_token or not hmac.compare_digest(session_token.encode(), request_token.encode("utf-8", "replace")):
-        raise HTTPException(403, "The form is too old or comes from elsewhere. Open its page again and repeat.")
+        raise HTTPException(403, "The form is too old or comes from another site. Open its page again and resubmit it.")
 
 
 def csrf_token(request: Request) -> str:

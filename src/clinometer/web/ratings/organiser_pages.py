@@ -138,10 +138,10 @@ def ask_before_revoking(request: Request, identifier: Identifier, number: int) -
             request,
             "ratings/sure.html",
             task=invitation.task,
-            question=f"Take back the invitation of {invitation.created:%Y-%m-%d %H:%M}?",
-            consequence=f"Nobody comes in by it any more, and the {n} who came by it cannot go on. Their answers stay. "
-            "This cannot be undone; a new invitation can be made.",
-            action="Take the invitation back",
+            question=f"Withdraw the invitation of {invitation.created:%Y-%m-%d %H:%M}?",
+            consequence=f"Nobody can join with it any more, and the raters who joined with it ({n}) cannot "
+            "continue. Their answers are kept. This cannot be undone, but a new invitation can be made.",
+            action="Withdraw the invitation",
         )
 
 
@@ -172,8 +172,8 @@ def ask_before_withdrawing(request: Request, identifier: Identifier, name: str) 
             "ratings/sure.html",
             task=rater.task,
             question=f"Withdraw the {n} answers of {name}?",
-            consequence="They count nowhere from now on, and the rater cannot go on. Pictures that lack an answer are "
-            "given to others. What was exported stays until the task is exported again. This cannot be undone.",
+            consequence="They no longer count, and the rater cannot continue. Pictures that lack an answer are given "
+            "to other raters. What was exported stays until the task is exported again. This cannot be undone.",
             action=f"Withdraw {n} answers",
         )
 

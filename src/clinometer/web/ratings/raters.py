@@ -38,7 +38,7 @@ LONGEST: Final = 3_600.0
 """Seconds beyond which somebody was away."""
 NOTHING_LEFT: Final = "Every picture has as many answers as were asked for. Thank you for coming."
 ALL_HELD: Final = (
-    "Others are rating the pictures that are left. What they leave unanswered is free again after "
+    "Others are rating the remaining pictures. Those that they leave unanswered become free again after "
     f"{tasks.HELD // timedelta(hours=1)} hours: please come back then."
 )
 
@@ -137,7 +137,7 @@ def undo(session: Session, rater: Rater, place: int) -> None:
 Found = TypeVar("Found")
 Token = Annotated[str, Path(pattern=r"^[0-9A-Za-z_-]{16,64}$")]
 Place = Annotated[int, Form(ge=1, le=1_000_000)]
-UNKNOWN = "This address leads to no task. Ask for it again where you were given it."
+UNKNOWN = "This address does not belong to a task. Please ask whoever gave it to you for the right one."
 
 
 def _room(request: Request) -> Room:

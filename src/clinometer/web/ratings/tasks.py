@@ -346,7 +346,7 @@ def refusal_of(session: Session, invitation: Invitation) -> str:
     takes_place = or_(is_here(session), _answers_of_rater().exists())
     raters = session.scalar(select(func.count()).where(Rater.invitation_id == invitation.id, takes_place)) or 0
     if invitation.raters_most and raters >= invitation.raters_most:
-        return "As many people as were asked for have come. Thank you for coming."
+        return "Enough people have joined already. Thank you for coming."
     return ""
 
 
@@ -365,7 +365,7 @@ def _answers_of_rater() -> Select[int]:
 def rater_refusal(rater: Rater) -> str:
     """Return why a rater cannot continue; empty if they can."""
     if rater.withdrawn is not None:
-        return "Your answers were withdrawn, and nothing of them is used."
+        return "Your answers were withdrawn and are not used."
     if rater.invitation.revoked is not None:
         return "This invitation was withdrawn."
     if rater.invitation.expires <= now():
