@@ -12,8 +12,7 @@ import pytest
 
 from clinometer.cli.documents import document_of, json_schema
 from clinometer.pipeline.comparison import split_runs
-from clinometer.sweeps.guidance import split_tables
-from clinometer.sweeps.page import write_page
+from clinometer.sweeps.page import split_tables, write_page
 from tests import quick
 from tests.builders import tiny_stable_diffusion
 from tests.sweeps.toy_sweeps import Shifted

@@ -183,8 +183,7 @@ def _refuse_what_a_sweep_may_not(file: Path, *, has_out: bool) -> None:
 
 def print_sweep(swept: Sweep) -> None:
     """Print a row a setting, and where the page is."""
-    from clinometer.sweeps.guidance import split_tables
-    from clinometer.sweeps.page import settings_tables
+    from clinometer.sweeps.page import settings_tables, split_tables
 
     console = Console()
     for title, columns, rows in settings_tables(swept.outcome):

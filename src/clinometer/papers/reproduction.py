@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Final
 
-from clinometer.errors import ClinometerError, InvalidInputError, RunError, RunLockedError, RunMismatchError
+from clinometer.errors import InvalidInputError, RunError, RunMismatchError
 from clinometer.models.protocols import Generator
 from clinometer.papers.page import write_page
 from clinometer.papers.paper import ALL, Paper, load_paper, paper_names
@@ -34,7 +34,7 @@ from clinometer.papers.planning import (
 from clinometer.pipeline.audits import Workers, audit
 from clinometer.pipeline.recipes import Models, named_encoders
 from clinometer.runs import Directory, Progress
-from clinometer.sweeps.sweep import SharedWorkers
+from clinometer.sweeps.sweep import SharedWorkers, outcome_of_work
 
 ALIKE: Final = ("quick", "seed", "encoder")
 """Options that are the same for all runs of a reproduction, and stay so."""
@@ -222,23 +222,16 @@ def _run_all(resources: _Resources, record: ReproductionRecord, planned: Sequenc
 
 
 def _run_one(resources: _Resources, run: AnyRun, pictures: Sequence[str]) -> RunStatus:
-    """Execute a run and return its status; an error in one run must not stop the others."""
-    try:
+    """Execute a run and return its status."""
+
+    def execute() -> None:
         if isinstance(run, PlannedCounts):
             _count(resources, run)
         else:
             audit(run.request, resources.models, resources.workers, resources.progress, pictures=pictures)
-    except RunLockedError:
-        raise
-    except ClinometerError as error:
-        reason = str(error)
-    except Exception as error:
-        reason = f"an error of clinometer's own: {type(error).__name__}: {error}"
-    else:
-        return RunStatus(paper=run.paper, run=run.name, model=run.model, status="finished")
-    resources.progress.note(f"this run failed: {reason}")
-    reason = " ".join(reason.split())[:2000]
-    return RunStatus(paper=run.paper, run=run.name, model=run.model, status="failed", reason=reason)
+
+    outcome = outcome_of_work(execute, resources.progress, "run")
+    return RunStatus(paper=run.paper, run=run.name, model=run.model, **outcome)
 
 
 def _count(resources: _Resources, run: PlannedCounts) -> None:

@@ -46,6 +46,9 @@ AXES: Final = (
 )
 """What a grid may vary, in the order of its cells: the last varies fastest."""
 
+SETTING_AXES: Final = tuple(axis for axis in AXES if axis != "seed")
+"""The axes that make a setting: its seeds are taken together."""
+
 WEIGHTS: Final = ("model", "checkpoint", "lora", "lora_scale", "scheduler")
 """Axes along which another model is loaded."""
 

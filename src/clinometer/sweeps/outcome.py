@@ -11,6 +11,11 @@ there. The baseline draws a concept for as long as any setting does, so that all
 What was decided is kept in sweep.json, and so is how far each concept has come. A cell that joins late, or that failed
 and is repaired, first draws as many images as the baseline has, and is looked at only then: nobody who decides when it
 stops has seen the partners of images that it is still to draw. See decision 51.
+
+The split by guidance says what each setting leans at guidance 1, and what more guidance adds. A setting is compared
+with the one that differs from it in guidance alone and draws without the unconditional branch, whatever the sweep's
+baseline is. :func:`clinometer.studies.leaning.compare.split_rows` says what the numbers are. What guidance adds is one
+family of tests over the whole grid, as all differences are.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ from clinometer.errors import ClinometerError, RunCorruptError, RunNotFoundError
 from clinometer.metrics.differences import judged_over_grid, judged_when_stopped
 from clinometer.metrics.records import Score
 from clinometer.metrics.stopping import Evidence, StoppingRule, in_family
-from clinometer.pipeline.comparison import compare_runs, evidence_between
+from clinometer.pipeline.comparison import compare_runs, evidence_between, split_runs
 from clinometer.pipeline.execution import FIRST_ROUND, LATER_ROUND
 from clinometer.pipeline.results import resamples_of, score_study
 from clinometer.report.rows import Scores, scores_table
@@ -40,7 +45,7 @@ from clinometer.runs.several import Comparison, pooled
 from clinometer.runs.verification import fingerprint_of_scores
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import with_refusals
-from clinometer.sweeps.grid import Cell, Grid, SuiteRounds, SweepRecord, Value, cell_place
+from clinometer.sweeps.grid import SETTING_AXES, Cell, Grid, SuiteRounds, SweepRecord, Value, cell_place
 
 FOLDER: Final = "pooled"
 """Where numbers are kept that were computed from several runs."""
@@ -359,3 +364,108 @@ class SweepRounds:
                 rounds.level[question.concept] = min(level + LATER_ROUND, question.images)
                 raised.add(question.concept)
         return raised
+
+
+# --- the split by guidance -------------------------------------------------------------------------------------------
+
+SPLIT: Final = "split.csv"
+SPLIT_FIELDS: Final = ("component", "concept", "setting", "value", "low", "high", "p", "q", "p_holm", "n_target",
+                       "verdict", "side", "depends_on", "reason")  # fmt: skip
+SPLIT_COLUMNS: Final = (*SETTING_AXES, "guidance_of_first", "guidance_of_second", *SPLIT_FIELDS)
+
+
+def guidance_of(setting: Setting) -> float | None:
+    """Return the guidance scale that a setting was drawn at, or is to be; None where the model names none."""
+    if setting.run is None:
+        value = setting.cell["guidance"]
+    else:
+        value = setting.run.model_card["settings"].get("guidance_scale")
+    return float(value) if isinstance(value, int | float) else None
+
+
+def with_splits(directory: Directory, outcome: SweepOutcome) -> SweepOutcome:
+    """Add what guidance adds at every setting that has a partner at guidance 1; what was computed before is read."""
+    splits = []
+    for setting in outcome.settings:
+        guidance, at_one = guidance_of(setting), unguided(outcome, setting)
+        if guidance is not None and guidance > 1 and at_one is not None:
+            splits.append(_split(directory, at_one, setting))
+    # what guidance adds is one family over the grid
+    added = [
+        (order, row)
+        for order, split in enumerate(splits) if split.scores is not None
+        for row in Scores.from_frame(split.scores).rows if row.component == "added"
+    ]  # fmt: skip
+    family = f"split: added over {len(added)} differences of the grid"
+    judged = defaultdict[int, list[Any]](list)
+    for (order, _), row in zip(added, judged_over_grid([row for _, row in added], family), strict=True):
+        judged[order].append(row)
+    for order, split in enumerate(splits):
+        if split.scores is not None and judged[order]:
+            others = [row for row in Scores.from_frame(split.scores).rows if row.component != "added"]
+            splits[order] = replace(split, scores=scores_table([*others, *judged[order]]))
+    return replace(outcome, splits=tuple(splits))
+
+
+def unguided(outcome: SweepOutcome, setting: Setting) -> Setting | None:
+    """Find the setting that differs in guidance alone and has no unconditional branch: at 1, or else nearest below."""
+    others = setting.cell.at(guidance=None)
+    partners = [
+        (guidance, other)
+        for other in outcome.settings
+        if other.cell.at(guidance=None) == others and (guidance := guidance_of(other)) is not None and guidance <= 1
+    ]
+    return max(partners, key=lambda each: each[0])[1] if partners else None
+
+
+def _split(directory: Directory, at_one: Setting, setting: Setting) -> Split:
+    try:
+        seeds = [seed for seed in setting.runs if seed in at_one.runs]
+        if not seeds:
+            missing = [reason for side in (at_one, setting) for reason in side.missing.values()]
+            raise RunNotFoundError.incomplete(missing[0] if missing else "no seed is finished at both guidances")
+        first, second = ([side.runs[seed] for seed in seeds] for side in (at_one, setting))
+        scores, _ = stored_table(
+            directory, f"{setting.cell.name}-split", [*first, *second],
+            lambda: (split_runs(pooled(first), pooled(second)), {}),
+        )  # fmt: skip
+        return Split(at_one, setting, scores)
+    except ClinometerError as error:
+        return Split(at_one, setting, undone=str(error))
+
+
+def split_table(outcome: SweepOutcome) -> pd.DataFrame:
+    """Return every number of every split, led by the axes; of one that could not be computed, a row that says why."""
+    return pd.DataFrame([line for split in outcome.splits for line in _split_lines(split)], columns=SPLIT_COLUMNS)
+
+
+def _split_lines(split: Split) -> Iterator[dict[str, Any]]:
+    common: dict[str, Any] = {axis: split.setting.cell[axis] for axis in SETTING_AXES}
+    common |= {"guidance_of_first": guidance_of(split.at_one), "guidance_of_second": guidance_of(split.setting)}
+    if split.scores is None:
+        yield common | {"reason": split.undone}
+        return
+    for row in Scores.from_frame(split.scores).rows:
+        yield common | {name: getattr(row, name) for name in SPLIT_FIELDS}
+
+
+def split_lacks(outcome: SweepOutcome, suite: Value) -> str:
+    """Explain why a suite has no split, and what to do; empty where there is one, or no guidance to split by."""
+    settings = [setting for setting in outcome.of_suite(suite) if setting.run is not None]
+    scales = [scale for setting in settings if (scale := guidance_of(setting)) is not None]
+    run = next((setting.run for setting in settings if setting.run is not None), None)
+    if run is None or not scales or not study_of(run.suite).overrides("split"):
+        return ""
+    if any(split.setting.cell["suite"] == suite for split in outcome.splits):
+        return ""
+    if max(scales) <= 1:
+        return (
+            "Every setting is drawn without the unconditional branch, so how it leans is what the network learned. To "
+            "see what guidance adds, give guidances above 1 as well, such as --guidance 1,3,7.5, and the same --out."
+        )
+    given = ",".join(f"{scale:g}" for scale in sorted({1.0, *scales}))
+    return (
+        "No setting is drawn at guidance 1, so what the network learned cannot be separated from what guidance adds. "
+        f"Give --guidance {given} (in a sweep’s file guidance: [{given.replace(',', ', ')}]) and the same --out: only "
+        "the cells at guidance 1 are drawn."
+    )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from math import isfinite
@@ -13,6 +14,8 @@ from typing import Any, Final
 import pandas as pd
 
 from clinometer._csv import csv_text
+from clinometer.metrics.differences import RUNS
+from clinometer.metrics.verdict import Verdict
 from clinometer.pipeline.comparison_page import (
     comparison_caution,
     comparison_tables,
@@ -28,9 +31,9 @@ from clinometer.report.verdicts import digits_of
 from clinometer.report.wording import decided, difference_words
 from clinometer.runs import Directory
 from clinometer.studies import component_names, study_of
-from clinometer.sweeps.grid import AXES, REPLICATES, Cell, Value, value_in_words
-from clinometer.sweeps.guidance import split_lacks, split_tables
-from clinometer.sweeps.outcome import Setting, SweepOutcome
+from clinometer.suites import Suite
+from clinometer.sweeps.grid import REPLICATES, SETTING_AXES, Cell, Value, value_in_words
+from clinometer.sweeps.outcome import SPLIT, Setting, SweepOutcome, guidance_of, split_lacks, split_table
 
 TABLE: Final = "table.csv"
 DIFFERENCES: Final = "differences.csv"
@@ -41,7 +44,7 @@ WHOLE: Final = ("", "all")
 
 _TOLD: Final = ("metric", "component", "concept", "value", "low", "high", "p", "q", "p_holm", "n_target", "n_decide",
                 "verdict", "side", "flag", "reason")  # fmt: skip
-COLUMNS: Final = (*(axis for axis in AXES if axis != "seed"), "seeds", "images", "is_baseline", "kind", *_TOLD)
+COLUMNS: Final = (*SETTING_AXES, "seeds", "images", "is_baseline", "kind", *_TOLD)
 
 
 def numbers_of(setting: Setting) -> list[Row]:
@@ -94,7 +97,7 @@ def table_of(outcome: SweepOutcome) -> pd.DataFrame:
 
 
 def _table_lines(outcome: SweepOutcome, setting: Setting) -> Iterator[dict[str, Any]]:
-    common = {axis: setting.cell[axis] for axis in AXES if axis != "seed"}
+    common = {axis: setting.cell[axis] for axis in SETTING_AXES}
     common |= {"seeds": len(setting.runs), "images": image_count(setting), "is_baseline": outcome.is_baseline(setting)}
     numbers = numbers_of(setting)
     if setting.scores is not None and setting.run is not None:
@@ -124,14 +127,17 @@ def differences_of(outcome: SweepOutcome) -> pd.DataFrame:
     tables = []
     for setting in outcome.settings:
         if setting.comparison is not None:
-            axes = {axis: [setting.cell[axis]] * len(setting.comparison.scores) for axis in AXES if axis != "seed"}
+            axes = {axis: [setting.cell[axis]] * len(setting.comparison.scores) for axis in SETTING_AXES}
             tables.append(pd.concat([pd.DataFrame(axes), setting.comparison.scores.reset_index(drop=True)], axis=1))
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[a for a in AXES if a != "seed"])
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=SETTING_AXES)
 
 
 def write_tables(directory: Directory, outcome: SweepOutcome) -> None:
-    """Write ``table.csv`` and ``differences.csv``."""
-    for name, table in ((TABLE, table_of(outcome)), (DIFFERENCES, differences_of(outcome))):
+    """Write ``table.csv``, ``differences.csv`` and, where there is a split, ``split.csv``."""
+    tables = {TABLE: table_of(outcome), DIFFERENCES: differences_of(outcome)}
+    if outcome.splits:
+        tables[SPLIT] = split_table(outcome)
+    for name, table in tables.items():
         directory.write_bytes(name, csv_text(table).encode("utf-8", "backslashreplace"))
 
 
@@ -453,3 +459,120 @@ def concept_curves(outcome: SweepOutcome, settings: Sequence[Setting], axis: str
         for order, name in enumerate(sorted(names, key=moved, reverse=True))
     ]  # fmt: skip
     return [figure for figure in figures if figure is not None]
+
+
+# --- what guidance adds ----------------------------------------------------------------------------------------------
+
+COSTS: Final = {
+    "diversity": "mean distance between two images of a concept",
+    "fidelity": "share of images nearest to their own prompt",
+}
+
+
+def split_tables(outcome: SweepOutcome, suite: Value) -> list[dict[str, Any]]:
+    """Write each split of a suite: its name, a sentence, a table a concept a row, and one of what guidance costs."""
+    fixed = tuple(axis for axis in outcome.grid.varied if axis not in ("seed", "guidance", "suite"))
+    told: list[dict[str, Any]] = []
+    for split in outcome.splits:
+        if split.setting.cell["suite"] != suite:
+            continue
+        scales = [f"guidance {guidance_of(side):g}" for side in (split.at_one, split.setting)]
+        name = wording.capitalised(scales[1]) + (f", {split.setting.cell.words(fixed)}" if fixed else "")
+        if split.scores is None or split.at_one.run is None:
+            told.append({"name": name, "said": f"No split: {split.undone}.", "tables": []})
+            continue
+        rows = Scores.from_frame(split.scores)
+        tables = [_split_concepts(rows, split.at_one.run.suite, scales), _split_costs(rows, scales)]
+        told.append({"name": name, "said": _split_in_words(rows, scales[1]), "tables": tables})
+    return told
+
+
+def _split_in_words(rows: Scores, guided: str) -> str:
+    by_number = [rows.by_concept("split", name) for name in ("learned", "added", "leaning")]
+    effects = Counter(_effect(*(own[concept] for own in by_number)) for concept in by_number[1])
+    words = {
+        "adds": "adds to the leaning of {}",
+        "takes": "reduces the leaning of {}",
+        "turns": "turns the leaning of {} to the other side",
+        "moves": "moves {} not shown to lean at guidance 1",
+        "alike": "leaves {} unchanged within the margin",
+    }
+    concepts = wording.count(len(by_number[1]), "concept")
+    parts = [said.format(effects[effect]) for effect, said in words.items() if effects[effect]]
+    if not parts:
+        return f"What {guided} adds cannot be told for any of {concepts}."
+    untold = f"; for {effects['']} it cannot be told" if effects[""] else ""
+    return f"Of {concepts}, {guided} {wording.listed(parts)}{untold}."
+
+
+def _effect(learned: Row, added: Row, leaning: Row) -> str:
+    """Name what guidance does to a concept: adds, takes, turns or moves, or leaves it alike; empty if undecided."""
+    if added.verdict == Verdict.ALIKE:
+        return "alike"
+    if added.verdict != Verdict.MORE:
+        return ""
+    if not learned.side:
+        return "moves"
+    if learned.side == added.side:
+        return "adds"
+    return "turns" if leaning.side == added.side else "takes"
+
+
+def _split_concepts(rows: Scores, suite: Suite, scales: Sequence[str]) -> dict[str, Any]:
+    by_number = [rows.by_concept("split", name) for name in ("learned", "added", "leaning")]
+    digits = digits_of([row for own in by_number for row in own.values()])
+
+    def size(name: str) -> float:
+        return abs(by_number[1][name].value) if by_number[1][name].defined else -1.0
+
+    cells = []
+    for name in sorted(by_number[0], key=size, reverse=True):
+        learned, added, leaning = (own[name] for own in by_number)
+        cells.append((
+            name, _split_verdict(learned, added, leaning, suite),
+            wording.estimate(learned, digits), wording.bare_probability(learned.q),
+            wording.estimate(added, digits), wording.bare_probability(added.q), wording.signed(leaning.value, digits),
+        ))  # fmt: skip
+    one, guided = scales
+    a = study_of(suite).comparison(suite).label_a(suite)
+    return {
+        "title": f"{guided} compared with {one}, concept by concept",
+        "columns": ("Concept", "Verdict", f"at {one}", "q", f"{guided} adds", "q", f"at {guided}"),
+        "rows": cells,
+        "note": f"Positive numbers lean to {a}. Both numbers are from the same pairs of images, by the attribute "
+        f"images at {one}, and add up to the last. In brackets is the 95 % interval over images; q of what the network "
+        "learned is over the concepts, q of what guidance adds is over all guidances and concepts.",
+    }
+
+
+def _split_verdict(learned: Row, added: Row, leaning: Row, suite: Suite) -> str:
+    """Word both verdicts of a concept."""
+    more = {
+        "adds": "guidance adds to it",
+        "takes": "guidance reduces it",
+        "turns": f"guidance turns it to {suite.label_of(leaning.side)}" if leaning.side else "",
+        "moves": f"guidance moves it towards {suite.label_of(added.side)}" if added.side else "",
+        "alike": "guidance leaves it unchanged within the margin",
+        "": added.reason or "what guidance adds cannot be told",
+    }[_effect(learned, added, leaning)]
+    return f"{wording.verdict_words(learned, suite.label_of)}; {more}{wording.assumption(added)}"
+
+
+def _split_costs(rows: Scores, scales: Sequence[str]) -> dict[str, Any]:
+    cells = []
+    for component, name in COSTS.items():
+        found = {row.setting: row for row in rows.select("split", component)}
+        change = found.get("", Row())
+        numbers = [wording.estimate(found.get(run), 3, sign=False) for run in RUNS]
+        limit = f"\N{PLUS-MINUS SIGN}{change.null:.2g}" if change.null > 0 else ""
+        said = change.verdict or change.reason or "no number"
+        cells.append((name, said, *numbers, wording.estimate(change, 3), limit))
+    one, guided = scales
+    return {
+        "title": f"What {guided} costs",
+        "columns": ("Over all concepts", "Verdict", f"at {one}", f"at {guided}", "change", "limit"),
+        "rows": cells,
+        "note": "Kept: two one-sided tests show that the change is within the limit. Disturbed: the number fell, and "
+        "the interval lies beyond the limit; risen: it grew beyond it. A leaning may change because pictures show less "
+        "of what was asked.",
+    }

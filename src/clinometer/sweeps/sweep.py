@@ -37,8 +37,14 @@ from clinometer.sweeps.grid import (
     sweep_from_mapping,
     write_record,
 )
-from clinometer.sweeps.guidance import split_lacks, split_table, with_splits, write_split
-from clinometer.sweeps.outcome import SweepOutcome, SweepRounds, outcome_of
+from clinometer.sweeps.outcome import (
+    SweepOutcome,
+    SweepRounds,
+    outcome_of,
+    split_lacks,
+    split_table,
+    with_splits,
+)
 from clinometer.sweeps.page import differences_of, settings_tables, table_of, write_page, write_tables
 
 OPTIONS: Final = ("lora", "lora_scale", "scheduler", "negative_prompt", "system_prompt", "rewriter")
@@ -162,23 +168,37 @@ class _Cells:
     def __call__(self, cell: Cell, rounds: SweepRounds | None, *, unscored: bool = False) -> CellRecord:
         """Audit a cell, as far as the rounds have come where there are any, and return its record."""
         steering = None if rounds is None else Steering(rounds.targets(cell), unscored)
-        values = dict(cell.values)
-        try:
+
+        def audit_cell() -> None:
             asked = request_of(cell, self.sweep_file, self.objects, cell_place(self.directory, cell))
             if cell in self.retried:  # once, and not in every round
                 asked = asked.model_copy(update={"retry_failed": False})
             self.retried.add(cell)
             audit(asked, self.models, self.workers, self.progress, steering)
-        except RunLockedError:
-            raise
-        except ClinometerError as error:
-            reason = str(error)
-        except Exception as error:  # whatever happens to one cell must not cost the others
-            reason = f"an error of clinometer's own: {type(error).__name__}: {error}"
-        else:
-            return CellRecord(values=values, status="finished")
-        self.progress.note(f"this cell failed: {reason}")
-        return CellRecord(values=values, status="failed", reason=" ".join(reason.split())[:2000])
+
+        return CellRecord(values=dict(cell.values), **outcome_of_work(audit_cell, self.progress, "cell"))
+
+
+def outcome_of_work(work: Callable[[], object], progress: Progress, what: str) -> dict[str, Any]:
+    """Do one piece of the work, and return its status and, where it failed, why: one must not cost the others.
+
+    Raises
+    ------
+    RunLockedError
+        Another process works on it.
+    """
+    try:
+        work()
+    except RunLockedError:
+        raise
+    except ClinometerError as error:
+        reason = str(error)
+    except Exception as error:
+        reason = f"an error of clinometer's own: {type(error).__name__}: {error}"
+    else:
+        return {"status": "finished"}
+    progress.note(f"this {what} failed: {reason}")
+    return {"status": "failed", "reason": " ".join(reason.split())[:2000]}
 
 
 def request_of(cell: Cell, sweep_file: SweepFile, objects: LoadedObjects, out: str) -> AuditRequest:
@@ -370,7 +390,6 @@ def sweep(
         record = run_cells(directory, record, sweep_file, objects, workers, progress)
         outcome = with_splits(directory, outcome_of(directory, record, progress))
         write_tables(directory, outcome)
-        write_split(directory, outcome)
         write_page(directory, outcome)
     swept = Sweep(directory.url)
     swept.__dict__["outcome"] = outcome
