@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from clinometer.exports.hub import Pushed
-    from clinometer.gates import Gate, Policy
+    from clinometer.gates import Gate
     from clinometer.pipeline.comparison_page import Comparisons
 
 LICENSE: Final = Option("For a data set: its licence, as an SPDX identifier.")
@@ -109,23 +109,15 @@ def gate(
         A policy that cannot be read; numbers that the run does not have; a run that is not scored, cannot be compared
         with the baseline, has no checksums, or has lost or changed a file that its numbers rest on.
     """
-    from clinometer.gates import Policy, policy_of_verdicts
+    from clinometer.gates import Policy, load_policy, policy_of_verdicts
     from clinometer.gates import gate as hold_to_policy
 
     source = "gate" if policy is None or isinstance(policy, Policy | Mapping) else os.fspath(policy)
     opened = open_if_place(run)
-    policy = policy_of_verdicts(opened) if policy is None else _policy_of(policy)
+    policy = policy_of_verdicts(opened) if policy is None else load_policy(policy)
     held_against = None if baseline is None else open_if_place(baseline)
     folder = None if history is None else os.fspath(history)
     return hold_to_policy(opened, policy, held_against, history=folder, last=last, source=source, unchecked=unchecked)
-
-
-def _policy_of(policy: AskedPolicy) -> "Policy":
-    from clinometer.gates import Policy, load_policy, policy_from_mapping
-
-    if isinstance(policy, Policy):
-        return policy
-    return policy_from_mapping(policy) if isinstance(policy, Mapping) else load_policy(policy)
 
 
 @documented
@@ -267,6 +259,7 @@ def export(
     from clinometer.exports.evidence import write_evidence
     from clinometer.exports.hub import write_dataset
     from clinometer.exports.paper import export_run
+    from clinometer.gates import load_policy
     from clinometer.gates.registration import copy_registration
     from clinometer.runs import Directory
 
@@ -287,7 +280,7 @@ def export(
         if board not in (None, *get_args(Paper)):
             raise InvalidInputError.expected_one_of((*get_args(Paper), "none"), board, field="board")
         return export_run(opened, out, board)
-    if policy is not None and _policy_of(policy).needs_history:
+    if policy is not None and load_policy(policy).needs_history:
         raise GateError.unsupported(
             "a rule is against the history, and whoever verifies a record has the run alone; leave it out here",
             field="policy",

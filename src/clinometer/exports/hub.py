@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,23 +50,6 @@ COLUMNS: Final = {
     "flagged": ("sc:Boolean", "whether a safety checker took offence at it"),
 }
 """Columns of the parts that are described: their type in Croissant, and what they are."""
-
-_CONTEXT: Final = {
-    "@language": "en", "@vocab": "https://schema.org/", "arrayShape": "cr:arrayShape", "citeAs": "cr:citeAs",
-    "column": "cr:column", "conformsTo": "dct:conformsTo", "containedIn": "cr:containedIn",
-    "cr": "http://mlcommons.org/croissant/", "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"}, "dct": "http://purl.org/dc/terms/",
-    "description": {"@container": "@language"}, "equivalentProperty": "cr:equivalentProperty",
-    "examples": {"@id": "cr:examples", "@type": "@json"}, "extract": "cr:extract", "field": "cr:field",
-    "fileObject": "cr:fileObject", "fileProperty": "cr:fileProperty", "fileSet": "cr:fileSet", "format": "cr:format",
-    "includes": "cr:includes", "isArray": "cr:isArray", "isLiveDataset": "cr:isLiveDataset", "jsonPath": "cr:jsonPath",
-    "key": "cr:key", "md5": "cr:md5", "name": {"@container": "@language"}, "parentField": "cr:parentField",
-    "path": "cr:path", "rai": "http://mlcommons.org/croissant/RAI/", "recordSet": "cr:recordSet",
-    "references": "cr:references", "regex": "cr:regex", "repeated": "cr:repeated", "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate", "sc": "https://schema.org/", "separator": "cr:separator", "source": "cr:source",
-    "subField": "cr:subField", "transform": "cr:transform",
-}  # fmt: skip
-"""The context of Croissant 1.1, as mlcroissant 1.1.1 has it."""
 
 _TARGET: Final = re.compile(r"hf://(?:(?P<kind>datasets|models)/)?(?P<name>[\w-][\w.-]*/[\w-][\w.-]*)", re.ASCII)
 
@@ -179,8 +162,9 @@ def _croissant(run: Run, parts: Mapping[str, str], license: str) -> dict[str, An
         for name, (kind, meaning) in COLUMNS.items()
     ]  # fmt: skip
     title = f"{run.model_card['name']} × {run.suite.title}"
+    context = resources.files("clinometer.exports") / "croissant_context.json"  # of 1.1, as mlcroissant 1.1.1 has it
     return {
-        "@context": _CONTEXT,
+        "@context": json.loads(context.read_text("utf-8")),
         "@type": "sc:Dataset",
         "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": re.sub(r"[^A-Za-z0-9._-]+", "-", f"{run.model_card['name']}-{run.suite.name}").strip("-."),

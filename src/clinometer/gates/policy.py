@@ -152,15 +152,19 @@ class Policy(Strict):
         return any(rule.against is not None for rule in self.rules)
 
 
-def load_policy(path: str | os.PathLike[str]) -> Policy:
-    """Read a policy's file.
+def load_policy(policy: str | os.PathLike[str] | Mapping[str, Any] | Policy) -> Policy:
+    """Read a policy's file, or check a mapping of the same keys; a policy is returned as it is.
 
     Raises
     ------
     GateError
         There is none, or it says something it must not: the message names the file and the key.
     """
-    return policy_from_mapping(read_request(path, "policy", GateError), source=os.fspath(path))
+    if isinstance(policy, Policy):
+        return policy
+    if isinstance(policy, Mapping):
+        return policy_from_mapping(policy)
+    return policy_from_mapping(read_request(policy, "policy", GateError), source=os.fspath(policy))
 
 
 def canonical(policy: Policy) -> bytes:
@@ -177,11 +181,7 @@ def policy_digest(policy: str | os.PathLike[str] | Mapping[str, Any] | Policy) -
     GateError
         It cannot be read.
     """
-    if isinstance(policy, Mapping):
-        policy = policy_from_mapping(policy)
-    elif not isinstance(policy, Policy):
-        policy = load_policy(policy)
-    return hashlib.sha256(canonical(policy)).hexdigest()
+    return hashlib.sha256(canonical(load_policy(policy))).hexdigest()
 
 
 def policy_from_mapping(data: Mapping[str, Any], *, source: str = "policy") -> Policy:

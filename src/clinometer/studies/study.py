@@ -184,7 +184,8 @@ class Study(ABC, Generic[AnySuite]):
     texts_needed : whether it needs them of texts too; where not, an encoder without a text tower gives what it can.
     groups_grow : whether the groups' own images grow in proportion where more images of a concept decide it.
     text_components : components that rest on texts alone, and on no picture.
-    component_names : what people call its components, where that is not their name with spaces.
+    component_names : what people call its components, and single numbers by ``metric:component``, where that is not
+        their name with spaces.
     """
 
     key: ClassVar[str]

@@ -141,18 +141,11 @@ def write_tables(directory: Directory, outcome: SweepOutcome) -> None:
         directory.write_bytes(name, csv_text(table).encode("utf-8", "backslashreplace"))
 
 
-_NAMES: Final = {
-    ("internal_bias_summary", "diffusion_bias_mean"): "mean diffusion bias \N{GREEK SMALL LETTER DELTA}",
-    ("internal_bias_summary", "bias_amplification_mean"): "mean bias amplification \N{GREEK SMALL LETTER ALPHA}",
-    ("category", "std"): "spread of MCAS over concepts",
-    ("category", "mean"): "mean MCAS",
-}
-
-
 def number_in_words(metric: str, component: str) -> str:
     """Name a number about a whole suite."""
-    plain = " ".join(dict.fromkeys(component_names().get(name, name.replace("_", " ")) for name in (metric, component)))
-    return _NAMES.get((metric, component), plain)
+    names = component_names()
+    plain = dict.fromkeys(names.get(name, name.replace("_", " ")) for name in (metric, component))
+    return names.get(f"{metric}:{component}", " ".join(plain))
 
 
 # --- the page --------------------------------------------------------------------------------------------------------

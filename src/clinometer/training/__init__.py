@@ -29,7 +29,7 @@ import numpy as np
 from clinometer._messages import shortened
 from clinometer._secrets import masked
 from clinometer.errors import InvalidInputError
-from clinometer.gates import Policy, gate, load_policy, policy_from_mapping
+from clinometer.gates import Policy, gate, load_policy
 from clinometer.runs.run import Run
 from clinometer.stats.sequential import e_value
 
@@ -298,7 +298,7 @@ def _policy_of(policy: str | os.PathLike[str] | Mapping[str, Any] | None) -> Pol
     """Read a policy, whose rules must be limits of a run itself."""
     if policy is None:
         return None
-    read = policy_from_mapping(policy) if isinstance(policy, Mapping) else load_policy(policy)
+    read = load_policy(policy)
     if read.needs_baseline or read.needs_history:
         raise InvalidInputError.unsupported(
             "a rule is about a difference or against a history, and a look is one run; give limits of its numbers",

@@ -153,7 +153,12 @@ class Leaning(Study[LeaningSuite]):
     )
     groups_grow = True
     text_components = (TEXT_PART,)
-    component_names = COMPONENT_NAMES
+    component_names = COMPONENT_NAMES | {
+        "internal_bias_summary:diffusion_bias_mean": "mean diffusion bias \N{GREEK SMALL LETTER DELTA}",
+        "internal_bias_summary:bias_amplification_mean": "mean bias amplification \N{GREEK SMALL LETTER ALPHA}",
+        "category:std": "spread of MCAS over concepts",
+        "category:mean": "mean MCAS",
+    }
 
     def page(self, suite: LeaningSuite) -> Page[Any]:
         """Return the page of a pair of groups, or that of axes and cells."""
