@@ -6,11 +6,12 @@ import re
 import pytest
 import yaml
 
-from clinometer.errors import SuiteError
+from clinometer.errors import Code, SuiteError
 from clinometer.suites import LeaningSuite, Protocol, T2iatSuite, load_suite, suite_from_mapping, suite_names
 from clinometer.suites.schema import suite_from_text
 from tests.docs.keys import keys
 from tests.docs.pages import blocks, page, table_rows
+from tests.raising import raises
 
 PAGE = page("docs/suites.md")
 
@@ -106,9 +107,9 @@ def test_each_message_is_the_one_a_user_gets(mistake):
 def test_the_other_messages_too():
     said = {row[0]: row[1].strip("`") for row in table_rows(PAGE, "mistake")}
     assert set(said) == {*CHANGES, "a key written twice", "no such suite"}
-    with pytest.raises(SuiteError) as caught:
+    with raises(SuiteError, code=Code.UNKNOWN_NAME) as caught:
         load_suite("mcsa")
     assert str(caught.value) == said["no such suite"]
-    with pytest.raises(SuiteError) as caught:
+    with raises(SuiteError, code=Code.DUPLICATE) as caught:
         suite_from_text(yaml.safe_dump(BASE) + "name: again\n", source="mine.yaml")
     assert str(caught.value) == said["a key written twice"]

@@ -185,7 +185,7 @@ def test_what_cannot_be_is_refused(tmp_path):
         cm.model_card(RUNS / "leaning", rows=0)
     with raises(RunMismatchError, code=Code.MISMATCH):
         cm.model_card(RUNS / "leaning", RUNS / "editing")
-    with pytest.raises(RunError):
+    with raises(RunError, code=Code.NOT_FOUND):
         cm.model_card(folder)
     (folder / "README.md").write_bytes(b"\xff")
     with raises(InvalidInputError, code=Code.NOT_TEXT):

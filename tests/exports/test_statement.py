@@ -136,7 +136,7 @@ def test_each_difference_is_a_line(run, exported, folder, edits, lines):
     for where, value in edits:
         edit(statement, where, value)
     exported.write_text(json.dumps(statement))
-    with pytest.raises(RunCorruptError) as error:
+    with raises(RunCorruptError, code=Code.CORRUPT, most_lines=3) as error:
         verify_run(run, evidence=exported, model=folder)
     told = str(error.value).splitlines()
     assert len(told) == len(lines) + 1

@@ -148,7 +148,7 @@ def test_what_an_audit_cannot_be_given_is_refused_before_anything_is_drawn(tmp_p
         toy_audit(tmp_path / "run")
     (tmp_path / "full").mkdir()
     (tmp_path / "full/thesis.txt").write_text("ten years of work")
-    with pytest.raises(RunMismatchError):
+    with raises(RunMismatchError, code=Code.MISMATCH):
         toy_audit(tmp_path / "full")
     dear = Painter()
     dear.price_per_image = 0.04

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics import mcas
 from clinometer.metrics.mcas import components, composite, group_similarity
 from clinometer.stats.association import unit_vectors
+from tests.raising import raises
 from tests.studies.leaning.studies import slow_mean_cosine
 
 SETS = ("target_images", "target_texts", "images_a", "images_b", "texts_a", "texts_b")
@@ -162,8 +163,18 @@ def test_nested_lists_are_read_as_arrays():
 
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize(
-    "bad", [np.full((2, 6), np.nan), np.zeros((2, 6)), np.ones((2, 7)), np.ones((0, 6)), np.ones(6)]
+    ("bad", "code"),
+    [
+        (np.full((2, 6), np.nan), Code.NOT_FINITE),
+        (np.zeros((2, 6)), Code.NOT_FINITE),
+        (np.ones((2, 7)), Code.WRONG_SHAPE),
+        (np.ones((0, 6)), Code.TOO_FEW),
+        (np.ones(6), Code.WRONG_SHAPE),
+    ],
 )
-def test_refuses_what_has_no_cosine(name, bad):
-    with pytest.raises(InvalidInputError):
+def test_refuses_what_has_no_cosine(name, bad, code):
+    field = "targets" if name.startswith("target") else name[-1]
+    if field == "a" and bad.shape == (2, 7):
+        field = "b"  # which is held against the vectors of a
+    with raises(InvalidInputError, code=code, field=field):
         mcas(**(sets(0) | {name: bad}))

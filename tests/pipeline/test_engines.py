@@ -243,7 +243,7 @@ def test_what_a_model_raises_in_a_worker_is_told_in_its_line(tmp_path):
 
 @pytest.mark.thorough
 def test_an_encoder_that_gives_no_vectors_is_named_once_and_forgotten(tmp_path, finished):
-    with pytest.raises(NoVectorsError) as raised:
+    with raises(NoVectorsError, code=Code.NOT_FINITE) as raised:
         audit(tmp_path / "run", encoder=Eye(poison="images"), workers=2)
     assert str(raised.value).count("what is drawn is kept") == 1
     assert tables(audit(tmp_path / "run", workers=2)) == tables(finished)

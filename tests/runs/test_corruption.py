@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from clinometer.api import verify_run
-from clinometer.errors import RunCorruptError
+from clinometer.errors import Code, RunCorruptError
 from clinometer.pipeline import results
 from clinometer.runs import Run, ledger, record, storage, verification
 from clinometer.runs.ledger import STRIPS, part_name
 from clinometer.runs.samples import Samples
 from tests.fuzz.corruption import Specimen, attempt
+from tests.raising import raises
 
 pytestmark = [pytest.mark.usefixtures("shortcuts_of_a_module"), pytest.mark.pages]
 
@@ -148,7 +149,7 @@ def test_each_check_finds_what_no_other_one_finds(specimen, monkeypatch, damage,
     verified = partial(verify_run, specimen.place, recompute=check == "require_same_scores")
     try:
         damage(specimen.place)
-        with pytest.raises(RunCorruptError):
+        with raises(RunCorruptError, code=Code.CORRUPT, most_lines=23):  # a line for each of the first differences
             verified()
         monkeypatch.setattr(place, check, off)
         verified()

@@ -245,7 +245,7 @@ def test_what_was_touched_is_looked_into(run):
     audit(run)
     other.write_bytes((run / vectors_name("eye", 1)).read_bytes().ljust(len(kept))[: len(kept)])
     os.utime(other, ns=(other_times.st_atime_ns, other_times.st_mtime_ns))  # as large and as old as before
-    with pytest.raises(RunCorruptError):
+    with raises(RunCorruptError, code=Code.CORRUPT):
         audit(run)
     other.unlink()
     assert not audit(run).scored  # embedded again, bit for bit

@@ -126,7 +126,7 @@ def test_a_holder_that_gives_signs_keeps_it(directory, watch_until, monkeypatch)
         signs.acquire()
     second = lease(directory)
     watch_until(signs.acquire, clock=lambda: time.time() + second._lifetime)  # whether it looks silent or not
-    with pytest.raises(RunLockedError):
+    with raises(RunLockedError, code=Code.LOCKED):
         second.acquire()
     first.require_held()
     first.release()
@@ -136,7 +136,7 @@ def test_a_dead_holders_lease_ends(directory):
     first, second = lease(directory), lease(directory)
     first.acquire()
     die(first)
-    with pytest.raises(RunLockedError):
+    with raises(RunLockedError, code=Code.LOCKED):
         lease(directory, 60).acquire()
     second.acquire(wait=600)
     second.release()
@@ -204,7 +204,7 @@ def test_a_clock_that_is_wrong_takes_it_from_nobody(directory, watch_until, ahea
     first = lease(directory, 60)
     first.acquire()
     watch_until(lambda: directory.write_json(f".leases/{first._holder.token}.beat", {"time": time.time() + ahead}))
-    with pytest.raises(RunLockedError):
+    with raises(RunLockedError, code=Code.LOCKED):
         lease(directory).acquire()
     first.release()
 

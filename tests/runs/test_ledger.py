@@ -765,7 +765,7 @@ def test_a_row_that_was_taken_out_or_put_in_is_named(run):
     opened = cm.open_run(run)
     scores = opened.scores
     opened.write_scores(scores.assign(metric=["faith", *scores.metric[1:]]).drop(index=1), opened.curves)
-    with pytest.raises(RunCorruptError) as said:
+    with raises(RunCorruptError, code=Code.CORRUPT, most_lines=5) as said:
         verify_run(run, recompute=True)
     assert "is found again, and not stored" in str(said.value)
     assert "scores.parquet: faith / " in str(said.value)

@@ -84,7 +84,7 @@ def rows_of(*prompts: str) -> list[ManifestRow]:
 
 def test_a_prompt_of_another_suite_is_named_with_the_way_out():
     suite = load_suite("mcas")
-    with pytest.raises(ImportManifestError) as caught:
+    with raises(ImportManifestError, code=Code.UNKNOWN_NAME) as caught:
         list(manifest_prompt_specs(rows_of("an image of a doctor", "an image of a docter"), suite, "manifest.csv"))
     assert str(caught.value) == (
         "manifest.csv, line 3, prompt: 'an image of a docter' is no prompt of suite mcas; did you mean an image of a "

@@ -172,7 +172,7 @@ def test_fewer_concepts_are_a_departure(tmp_path, concepts, told):
 
 
 def test_a_suite_without_a_protocol_names_those_that_have_one(tmp_path):
-    with pytest.raises(SuiteError) as caught:
+    with raises(SuiteError, code=Code.UNSUPPORTED, field="protocol") as caught:
         quick.audit(Painter(), "reference", tmp_path / "run", encoder=Eye(), protocol="paper")
     message = str(caught.value)
     assert message.startswith("protocol: suite reference has none; those that have one: downstream/classification, ")

@@ -253,7 +253,7 @@ def test_a_changed_part_is_refused(run, tmp_path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(RunCorruptError):
+    with raises(RunCorruptError, code=Code.CORRUPT):
         ratings_of(run)
 
 

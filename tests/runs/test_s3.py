@@ -197,7 +197,7 @@ def test_a_file_in_several_pieces_is_seen_when_the_last_is_in(store, monkeypatch
     assert len(seen) == 3
     assert directory.read_bytes("x") == whole
     store.fault = lambda method, path, number: "drop" if "partNumber=3" in path else ""
-    with pytest.raises(RunStorageError):
+    with raises(RunStorageError, code=Code.STORAGE):
         directory.write_bytes("y", whole)
     store.fault = lambda method, path, number: ""
     assert not directory.exists("y")
@@ -245,7 +245,7 @@ def test_a_second_driver_is_told(store):
         with raises(RunLockedError, code=Code.LOCKED, match=said):
             quick.audit(Painter(), SUITE, "s3://bucket/driven", encoder=Eye())
         lease = Lease(Directory("s3://bucket/driven"), "driver")
-        with pytest.raises(RunLockedError):
+        with raises(RunLockedError, code=Code.LOCKED):
             lease.acquire()
     quick.audit(Painter(), SUITE, "s3://bucket/driven", encoder=Eye())
 

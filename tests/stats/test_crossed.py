@@ -7,8 +7,9 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.clusters import SOURCES, crossed_variance
+from tests.raising import raises
 
 
 def design(seed: int = 0, units: int = 5, treatments: int = 3, blocks: int = 6, **sd: float) -> list[np.ndarray]:
@@ -97,5 +98,5 @@ def test_incomplete_blocks_are_left_out_and_one_unit_has_its_test_alone() -> Non
 
 @pytest.mark.parametrize("readings", [[], [np.zeros((1, 4))], [np.zeros((2, 4)), np.zeros((3, 4))], [np.zeros(3)]])
 def test_other_shapes_are_refused(readings: list[np.ndarray]) -> None:
-    with pytest.raises(InvalidInputError):
+    with raises(InvalidInputError, code=Code.WRONG_SHAPE, field="readings"):
         crossed_variance(readings)

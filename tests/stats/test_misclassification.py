@@ -10,9 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.confusion import COVERS_ZERO, ReadingCounts, corrected_share, informedness
 from clinometer.stats.proportion import wilson_interval
+from tests.raising import raises
 
 counts = st.integers(1, 40).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 readings = st.builds(lambda a, b: ReadingCounts(*a, *b), counts, counts)
@@ -101,11 +102,11 @@ def test_a_reader_that_cannot_read_gives_no_share(reading, reason):
 
 def test_no_image_and_wrong_counts():
     assert corrected_share(0, 0, ReadingCounts(9, 10, 9, 10)).reason == "no image"
-    for wrong in (
-        lambda: ReadingCounts(11, 10, 1, 1),
-        lambda: corrected_share(5, 4, ReadingCounts(9, 10, 9, 10)),
-        lambda: ReadingCounts(1.5, 10, 1, 1),
-        lambda: informedness(ReadingCounts(1, 1, 1, 1), 95),
+    for wrong, code, field in (
+        (lambda: ReadingCounts(11, 10, 1, 1), Code.OUT_OF_RANGE, "right_a"),
+        (lambda: corrected_share(5, 4, ReadingCounts(9, 10, 9, 10)), Code.OUT_OF_RANGE, "count"),
+        (lambda: ReadingCounts(1.5, 10, 1, 1), Code.WRONG_TYPE, "right_a"),
+        (lambda: informedness(ReadingCounts(1, 1, 1, 1), 95), Code.OUT_OF_RANGE, "confidence"),
     ):
-        with pytest.raises(InvalidInputError):
+        with raises(InvalidInputError, code=code, field=field):
             wrong()

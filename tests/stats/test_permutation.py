@@ -224,19 +224,19 @@ def test_nan_rows_have_no_p_and_leave_the_others_alone():
 
 
 @pytest.mark.parametrize(
-    ("values", "labels", "options"),
+    ("labels", "options", "code", "field"),
     [
-        (np.ones((1, 4)), np.ones(4, bool), {}),
-        (np.ones((1, 4)), np.zeros(4, bool), {}),
-        (np.ones((1, 4)), np.ones(3, bool), {}),
-        (np.ones((1, 4)), np.array([1, 1, 0, 0], bool), {"alternative": "both"}),
-        (np.ones((1, 4)), np.array([1, 1, 0, 0], bool), {"blocks": np.array([0, 0, 1, 1])}),
-        (np.ones((1, 4)), np.array([1, 1, 0, 0], bool), {"exact_limit": 0, "n_permutations": 0}),
+        (np.ones(4, bool), {}, Code.TOO_FEW, "labels"),
+        (np.zeros(4, bool), {}, Code.TOO_FEW, "labels"),
+        (np.ones(3, bool), {}, Code.WRONG_SHAPE, ("values", "labels")),
+        (np.array([1, 1, 0, 0], bool), {"alternative": "both"}, Code.UNKNOWN_NAME, "alternative"),
+        (np.array([1, 1, 0, 0], bool), {"blocks": np.array([0, 0, 1, 1])}, Code.TOO_FEW, "labels"),
+        (np.array([1, 1, 0, 0], bool), {"exact_limit": 0, "n_permutations": 0}, Code.OUT_OF_RANGE, "permutations"),
     ],
 )
-def test_refuses(values, labels, options):
-    with pytest.raises(InvalidInputError):
-        permute_labels(values, labels, **options)
+def test_refuses(labels, options, code, field):
+    with raises(InvalidInputError, code=code, field=field):
+        permute_labels(np.ones((1, 4)), labels, **options)
 
 
 def test_refuses_to_count_too_many():

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.sequential import Elimination, Race, final_mean
+from tests.raising import raises
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -86,9 +87,12 @@ def test_moderated_intervals_cover_where_variances_are_alike_and_are_narrower():
     assert widths[1] < 0.97 * widths[0]
 
 
-@pytest.mark.parametrize(("trials", "total", "confidence"), [(0, 5, 0.9), (6, 5, 0.9), (3, 5, 1.0), (3, 5, 0.0)])
-def test_plans_that_are_none(trials, total, confidence):
-    with pytest.raises(InvalidInputError):
+@pytest.mark.parametrize(
+    ("trials", "total", "confidence", "field"),
+    [(0, 5, 0.9, "differences"), (6, 5, 0.9, "differences"), (3, 5, 1.0, "confidence"), (3, 5, 0.0, "confidence")],
+)
+def test_plans_that_are_none(trials, total, confidence, field):
+    with raises(InvalidInputError, code=Code.OUT_OF_RANGE, field=field):
         final_mean(np.zeros(trials), total, confidence)
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from clinometer.errors import InvalidInputError
+from clinometer.errors import Code, InvalidInputError
 from clinometer.stats.permutation import sign_flip_test
+from tests.raising import raises
 
 RNG = np.random.default_rng(0)
 
@@ -51,5 +52,5 @@ def test_many_are_drawn_and_p_is_never_0():
 
 
 def test_no_values_are_refused():
-    with pytest.raises(InvalidInputError):
+    with raises(InvalidInputError, code=Code.TOO_FEW, field="labels"):
         sign_flip_test(np.zeros((1, 0)))

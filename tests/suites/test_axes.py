@@ -97,12 +97,12 @@ def test_mistakes_have_one_line(changes, code, words):
 def test_the_messages_on_the_page_are_the_real_ones():
     told = {row[0]: row[1].strip("`") for row in table_rows(page("docs/suites.md"), "mistake with axes")}
     mistakes = {
-        "a pair beside axes": {"axis": {"a": "light man", "b": "dark woman"}},
-        "a combination without a group": {"groups__dark woman": None},
-        "two groups in one cell": {"groups__dark woman__cell": {"tone": "dark", "gender": "man"}},
+        "a pair beside axes": ({"axis": {"a": "light man", "b": "dark woman"}}, Code.CONFLICT),
+        "a combination without a group": ({"groups__dark woman": None}, Code.MISSING),
+        "two groups in one cell": ({"groups__dark woman__cell": {"tone": "dark", "gender": "man"}}, Code.DUPLICATE),
     }
-    for mistake, changes in mistakes.items():
-        with pytest.raises(SuiteError) as error:
+    for mistake, (changes, code) in mistakes.items():
+        with raises(SuiteError, code=code) as error:
             suite_from_mapping(changed(**changes), source="mine.yaml")
         assert str(error.value) == told.pop(mistake)
     assert not told

@@ -101,30 +101,40 @@ def test_the_number_of_images_changes_both_kinds_and_nothing_else():
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "expected"),
+    ("path", "value", "expected", "code"),
     [
-        (["axis", "b"], "ugly", "axis.b: no group named 'ugly'"),
-        (["axis", "b"], "good", "found twice: good"),
-        (["tests", 0, "y"], "birds", "tests[pets].y: no concept named 'birds'"),
-        (["tests", 0, "y"], "kats", "tests[pets].y: no concept named 'kats'; did you mean cats?"),
-        (["tests", 0, "y"], "cats", "x and y must differ; found twice: cats"),
-        (["concepts", "dogs", "stimuli"], ["cat"], "stimulus used twice: cat"),
-        (["concepts", "dogs", "stimuli"], [], "concepts.dogs.stimuli"),
-        (["concepts", "dogs", "stimuli"], "dog", "concepts.dogs.stimuli"),
-        (["concepts", "dogs", "template"], "a dog", "template: expected {stimulus} once, found 'a dog'"),
-        (["concepts", "dogs", "attribute_template"], "a {stimulus}", "attribute_template: expected {word} once"),
-        (["groups", "good", "words"], ["kind", "kind"], "groups.good.words: word used twice: kind"),
-        (["images"], {"neutral": 0}, "images.neutral"),
-        (["categories"], {}, "categories: unknown key"),
+        (["axis", "b"], "ugly", "axis.b: no group named 'ugly'", Code.UNKNOWN_NAME),
+        (["axis", "b"], "good", "found twice: good", Code.DUPLICATE),
+        (["tests", 0, "y"], "birds", "tests[pets].y: no concept named 'birds'", Code.UNKNOWN_NAME),
+        (["tests", 0, "y"], "kats", "tests[pets].y: no concept named 'kats'; did you mean cats?", Code.UNKNOWN_NAME),
+        (["tests", 0, "y"], "cats", "x and y must differ; found twice: cats", Code.DUPLICATE),
+        (["concepts", "dogs", "stimuli"], ["cat"], "stimulus used twice: cat", Code.DUPLICATE),
+        (["concepts", "dogs", "stimuli"], [], "concepts.dogs.stimuli", Code.TOO_FEW),
+        (["concepts", "dogs", "stimuli"], "dog", "concepts.dogs.stimuli", Code.WRONG_TYPE),
+        (
+            ["concepts", "dogs", "template"],
+            "a dog",
+            "template: expected {stimulus} once, found 'a dog'",
+            Code.MALFORMED,
+        ),
+        (
+            ["concepts", "dogs", "attribute_template"],
+            "a {stimulus}",
+            "attribute_template: expected {word} once",
+            Code.MALFORMED,
+        ),
+        (["groups", "good", "words"], ["kind", "kind"], "groups.good.words: word used twice: kind", Code.DUPLICATE),
+        (["images"], {"neutral": 0}, "images.neutral", Code.OUT_OF_RANGE),
+        (["categories"], {}, "categories: unknown key", Code.UNKNOWN_NAME),
     ],
 )
-def test_a_mistake_is_named_with_its_file_and_field(path, value, expected):
+def test_a_mistake_is_named_with_its_file_and_field(path, value, expected, code):
     suite = copy.deepcopy(MINIMAL)
     place = suite
     for key in path[:-1]:
         place = place[key]
     place[path[-1]] = value
-    with pytest.raises(SuiteError) as caught:
+    with raises(SuiteError, code=code) as caught:
         suite_from_mapping(suite, source="mine.yaml")
     assert str(caught.value).startswith("mine.yaml: ")
     assert expected in str(caught.value)

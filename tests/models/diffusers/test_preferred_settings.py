@@ -115,7 +115,7 @@ def test_the_six_encoders_of_the_internal_bias_paper():
 def test_a_preset_is_no_single_encoder():
     with raises(ModelError, code=Code.UNSUPPORTED, match="RN50/openai"):
         load_encoder("openai-clip-six")
-    with pytest.raises(ModelNotFoundError):
+    with raises(ModelNotFoundError, code=Code.NOT_FOUND):
         load_encoder("openai-clip-seven")
 
 

@@ -298,10 +298,18 @@ def test_json_that_is_nested_without_end_is_refused(folder):
         read_manifest(folder)
 
 
-@pytest.mark.parametrize("value", ["x" * 100_000, list(range(10**6)), {"a": "b" * 10**6}])
-def test_a_message_about_a_manifest_is_short(folder, value):
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("x" * 100_000, Code.TOO_MANY),
+        (list(range(10**6)), Code.WRONG_TYPE),
+        ({"a": "b" * 10**6}, Code.WRONG_TYPE),
+    ],
+    ids=["text", "list", "mapping"],
+)
+def test_a_message_about_a_manifest_is_short(folder, value, code):
     (folder / "manifest.jsonl").write_text(json.dumps({"file": "a.png", "concept": value}))
-    with pytest.raises(ImportManifestError) as caught:
+    with raises(ImportManifestError, code=code) as caught:
         read_manifest(folder)
     assert len(str(caught.value)) < 500
 
