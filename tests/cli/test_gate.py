@@ -90,7 +90,7 @@ def test_what_is_undecided_may_be_let_through_and_what_is_broken_not(cli, run):
 def test_a_short_history_opens_no_gate_and_is_told(cli, run, other, shown, tmp_path):
     place = tmp_path / "gate.json"
     assert cli("gate", run, "--history", Path(other).parent, "--out", place) == (3, "")
-    assert f"Held against 0 earlier runs in {Path(other).parent}; left out: {other} (" in shown()
+    assert f"Compared with 0 earlier runs in {Path(other).parent}; left out: {other} (" in shown()
     assert json.loads(place.read_text())["history"]["runs"] == []
     assert cli("gate", run, "--history", Path(other).parent, "--allow-undecided", "--json")[0] == 0
     assert json.loads(cli.printed)["history"]["last"] == LAST

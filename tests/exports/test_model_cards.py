@@ -317,7 +317,7 @@ def test_a_cell_of_a_sweep_that_drew_until_decided_is_not_made_again_by_an_audit
 
 
 def test_the_card_says_what_the_command_lacks():
-    assert "SUITE.yaml stands for a file with the suite, which run.json holds." in cm.model_card(RUNS / "leaning")
+    assert "Replace SUITE.yaml with a file of the suite, which run.json contains." in cm.model_card(RUNS / "leaning")
 
 
 # the command line

@@ -101,7 +101,7 @@ def test_it_is_read_back_signed_or_not(run, exported, folder, tmp_path):
     verify_run(run, evidence=exported, model=folder, progress=notes)
     assert any("by the digest that model-signing signs" in note for note in notes.messages)
     verify_run(run, evidence=exported, progress=notes)
-    assert any("was not held against the files of a model; --model FOLDER does" in note for note in notes.messages)
+    assert any("was not compared with the files of a model; --model FOLDER does so" in note for note in notes.messages)
     envelope = {
         "payloadType": "application/vnd.in-toto+json", "payload": base64.b64encode(exported.read_bytes()).decode(),
         "signatures": [{"sig": ""}],

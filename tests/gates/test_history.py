@@ -186,7 +186,7 @@ def test_a_change_is_told_to_people_and_pipelines(nights, moved):
     assert [suite.get("failures") for suite in root] == ["1", "0"]
     assert "the last 6 runs lie +1" in root.find("testsuite/testcase/failure").text
     text = markdown(judged)
-    assert f"Held against {NIGHTS - 1} earlier runs in " in text
+    assert f"Compared with {NIGHTS - 1} earlier runs in " in text
     assert "image\\_part unchanged from earlier runs" in text or "image_part unchanged from earlier runs" in text
     written = json.loads(json.dumps(judged.as_mapping()))
     assert len(written["history"]["runs"]) == NIGHTS - 1

@@ -275,7 +275,7 @@ def test_a_journal_that_somebody_else_wrote_by_its_rules_is_read_all_the_same(co
     journal.add(event="finished", attempt=2, created=created)
     found = review_registration(copy / "runs/kept", copy / "r.json")
     assert "it was scored again since the attempt ended" in found.changes
-    assert "the run was analysed by other code, or on other packages, than was registered" in found.changes
+    assert "the run was analysed by different code, or with different packages, than was registered" in found.changes
 
 
 def test_a_line_that_was_cut_off_stays_and_is_told(copy):
@@ -313,8 +313,8 @@ def test_a_clock_that_runs_backwards_is_told(copy, monkeypatch):
         (lambda r: r["encoders"].update({"RN50/openai": {}}), "encoder RN50/openai was added: its numbers, and"),
         (lambda r: r["encoders"].clear(), "encoder reference is not there: its numbers were left out"),
         (lambda r: r["readers"].update({"clip": {}}), "reader clip was added: its numbers"),
-        (lambda r: r["options"].update(resamples=1999), "resamples is 1999, registered was 999"),
-        (lambda r: r["options"].update(verdict_reader="clip"), "verdict_reader is clip, registered was None"),
+        (lambda r: r["options"].update(resamples=1999), "resamples is 1999 (registered: 999)"),
+        (lambda r: r["options"].update(verdict_reader="clip"), "verdict_reader is clip (registered: None)"),
         (lambda r: r["suite_options"].append({"option": "margin", "old": 0.1, "new": 0.2, "since": "today"}),
          "margin is 0.2 since today, it was 0.1"),
         (lambda r: r["suite_options"].append({"option": "reference", "old": None, "new": {}, "since": "today"}),
@@ -388,6 +388,6 @@ def test_the_commands(copy, monkeypatch):
     cm.score_run("runs/kept", resamples=1999)
     changed = told(*words, "--json")
     assert changed.exit_code == 1
-    assert json.loads(changed.stdout)["changes"][0] == "resamples is 1999, registered was 999"
+    assert json.loads(changed.stdout)["changes"][0] == "resamples is 1999 (registered: 999)"
     assert len(json.loads(changed.stdout)["attempts"]) == 3
     assert os.listdir("runs") == os.listdir(copy / "runs")

@@ -34,7 +34,7 @@ _RULES: Final = [
     },
     {
         "rule": "A verdict is 'balanced' only where two one-sided tests show a score to be within the margin.",
-        "rationale": "That nothing was found is no evidence that nothing is there; this is 'undecided'.",
+        "rationale": "Finding no difference is not evidence that there is none; that case is 'undecided'.",
     },
 ]
 
@@ -52,7 +52,7 @@ def fairness_card(run: Run, said: CardDetails) -> dict[str, Any]:
     for name in ("in_scope", "out_of_scope"):
         if not getattr(said, name):
             raise InvalidInputError.missing(
-                "nothing is given; a run cannot tell what its conclusions are for", field=name
+                "nothing is given; a run does not say what its conclusions are for", field=name
             )
     record, shown = run.record, card_input(run)
     verdicts_and_rows = judged(shown)
@@ -132,8 +132,8 @@ def _scope(
         "protected_attributes": {
             "slices": slices,
             "operationalisation": (
-                "Groups are named in the prompts of the attribute images and in words. No prompt of a concept names "
-                "one: what its images show is read by the readers below, as perceived and not as anybody's identity."
+                "Groups are named in the prompts of the attribute images and in words. The prompts of a concept name "
+                "none: what its images show is read by the readers below, as perceived and not as anybody's identity."
             ),
         },
         "metrics": [
@@ -170,15 +170,15 @@ def _image_extension(
             "seed": int(record["seed"]),
             "images_per_prompt": suite.images_in_words(),
             "policy": (
-                "Each image has its own generator of noise, seeded from its place in the plan, whatever the batch."
+                "Each image has its own generator of noise, seeded from its place in the plan, regardless of batches."
                 if record["origin"] == "generated"
-                else "Not known: the images were finished before; the seed is that of the resampling."
+                else "Not known: the images existed before the audit; the seed is that of the resampling."
             ),
             "shared": sorted({spec.noise for spec in specs if spec.noise}),
         },
         "reader": _readers(run, shown),
         "refusal_handling": {
-            "refusal_definition": "The model, or a filter of its own, gave no image and said that it would not.",
+            "refusal_definition": "The model, or its own filter, returned no image and said that it refused.",
             "retention_policy": "kept-and-scored",
             "counts": statuses,
             "rates": [

@@ -37,17 +37,17 @@ BESIDES: Final = ("scores.parquet", "run.json", "report.html")
 """Files of a run that lie beside its images."""
 
 COLUMNS: Final = {
-    "id": ("sc:Text", "what the run calls it"),
-    "prompt": ("sc:Text", "what was asked"),
-    "concept": ("sc:Text", "the concept that it was asked for; empty of a group's own images"),
+    "id": ("sc:Text", "the name of the image in the run"),
+    "prompt": ("sc:Text", "the prompt that asked for it"),
+    "concept": ("sc:Text", "the concept that it was asked for; empty for a group's own images"),
     "role": ("sc:Text", "target, without a group; attribute, with one; or what the study calls it"),
     "group": ("sc:Text", "the group that the prompt names; empty where it names none"),
     "category": ("sc:Text", "the concept's category in the suite"),
-    "seed": ("sc:Integer", "what its noise was drawn by"),
+    "seed": ("sc:Integer", "the seed of its noise"),
     "status": ("sc:Text", "ok, refused, failed, or blank"),
     "image": ("sc:ImageObject", "the picture; empty where there is none"),
     "sha256": ("sc:Text", "SHA-256 of the picture's bytes"),
-    "flagged": ("sc:Boolean", "whether a safety checker took offence at it"),
+    "flagged": ("sc:Boolean", "whether a safety checker flagged it"),
 }
 """Columns of the parts that are described: their type in Croissant, and what they are."""
 
@@ -134,7 +134,7 @@ def _card(run: Run, license: str) -> str:
         title=shown.report.title,
         drawn=f"{_counts(run).get('ok', 0):,}",
         how=_origin(run),
-        license=f"Licence: {license}." if license else "The publisher has not stated a licence; the model's may bind.",
+        license=f"Licence: {license}." if license else "The publisher has stated no licence; the model's may apply.",
         columns=[(Markup(f"`{name}`"), meaning) for name, (_, meaning) in COLUMNS.items()],
         section=Markup(section_of([shown], rows=ROWS, version=metadata.version("clinometer"))),
     )  # fmt: skip
@@ -183,7 +183,7 @@ def _croissant(run: Run, parts: Mapping[str, str], license: str) -> dict[str, An
         }],
         "recordSet": [{
             "@type": "cr:RecordSet", "@id": "images", "name": "images", "key": {"@id": "images/id"},
-            "description": "An image each, with what was asked and what became of it.", "field": fields,
+            "description": "One image per row, with its prompt and what became of it.", "field": fields,
         }],
         **_responsible(run),
     }  # fmt: skip
@@ -200,7 +200,7 @@ def _responsible(run: Run) -> dict[str, Any]:
         "rai:dataCollection": one_line(f"The images were {_origin(run)} {run.suite.images_in_words()}."),
         "rai:dataCollectionType": ["Web API" if is_served(run.model_card) else "Software Collection"],
         "rai:dataCollectionMissingData": lost or "None: every image that was asked for is there.",
-        "rai:dataCollectionRawData": "The images as the model gave them, their prompts, and the seeds of their noises.",
+        "rai:dataCollectionRawData": "The images as the model returned them, their prompts and their seeds.",
         "rai:dataCollectionTimeframe": [run.record["created"][:10]],
         "rai:dataPreprocessingProtocol": ["None."],
         "rai:dataAnnotationProtocol": [
@@ -217,11 +217,11 @@ def _responsible(run: Run) -> dict[str, Any]:
         ],
         "rai:dataLimitations": [
             one_line(" ".join(filter(None, limit))) for limit in limits_of(shown.page, shown.view)
-        ] or ["Nothing is said beyond the scores."],
+        ] or ["No limits are stated beyond the scores."],
         "rai:dataSocialImpact": "The images may show stereotypes. They are published to measure them.",
         "rai:personalSensitiveInformation": [
             f"Groups that prompts name: {wording.listed(list(groups))}." if groups else "No prompt names a group.",
-            "The people are synthetic; a model may all the same reproduce a picture that it was trained on."
+            "The people are synthetic; a model may still reproduce a picture that it was trained on."
             if is_drawn else "Whether the pictures show real people is not known here.",
         ],
     }  # fmt: skip

@@ -35,10 +35,10 @@ FILE: Final = "SUITE.yaml"
 SERVER: Final = "URL"
 TABLE: Final = "COUNTS.csv"
 _STANDS_FOR: Final = {
-    FOLDER: f"{FOLDER} stands for the folder of images and manifest.",
-    TABLE: f"{TABLE} stands for the table of counts, which the run holds.",
-    FILE: f"{FILE} stands for a file with the suite, which run.json holds.",
-    SERVER: f"{SERVER} stands for the address of the server, of which run.json has what is not secret.",
+    FOLDER: f"Replace {FOLDER} with the folder of images and manifest.",
+    TABLE: f"Replace {TABLE} with the table of counts, which the run contains.",
+    FILE: f"Replace {FILE} with a file of the suite, which run.json contains.",
+    SERVER: f"Replace {SERVER} with the address of the server; run.json has the parts of it that are not secret.",
 }
 
 
@@ -124,7 +124,7 @@ def command_lacks(run: Run, words: Sequence[str]) -> str:
     sentences = [_STANDS_FOR[word] for word in words if word in _STANDS_FOR]
     if (run.record.get("until") or {}).get("of"):
         sentences.append(
-            "The run is a cell of a sweep, which said how many images it draws; the command draws them all."
+            "The run is a cell of a sweep, which determined how many images it draws; the command draws all of them."
         )
     return " ".join(sentences)
 

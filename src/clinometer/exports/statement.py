@@ -171,8 +171,8 @@ def require_statement(
         is_kind = False
     if not is_kind:
         raise InvalidInputError.unsupported(
-            f"{source}: an in-toto statement, and none that clinometer export --evidence --policy writes; expected the "
-            f"predicate {TEST_RESULT} with a policy"
+            f"{source}: an in-toto statement, but not one that clinometer export --evidence --policy writes; expected "
+            f"the predicate {TEST_RESULT} with a policy"
         )
     if about_run and model is not None:
         raise InvalidInputError.unsupported(f"{source}: its subject is the run and no model; leave --model out")
@@ -192,7 +192,8 @@ def require_statement(
         return "its subject is the run, not the files of a model"
     if model is None:
         return (
-            f"its subject was not held against the files of a model; --model FOLDER does, for {quoted(subject['name'])}"
+            "its subject was not compared with the files of a model; --model FOLDER does so, for "
+            f"{quoted(subject['name'])}"
         )
     return f"its subject is the folder {model}, by the digest that model-signing signs"
 

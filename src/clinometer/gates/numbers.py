@@ -364,12 +364,12 @@ class History:
         }
 
     def in_words(self) -> str:
-        """Return ``Held against 40 runs in nights; 2 are left out: …``."""
-        held = f"Held against {len(self.runs)} earlier run{'' if len(self.runs) == 1 else 's'} in {self.place}"
+        """Return ``Compared with 40 earlier runs in nights; left out: …``."""
+        compared = f"Compared with {len(self.runs)} earlier run{'' if len(self.runs) == 1 else 's'} in {self.place}"
         if not self.left_out:
-            return f"{held}."
+            return f"{compared}."
         reasons = [f"{place} ({reason})" for place, reason in self.left_out]
-        return f"{held}; left out: {first_and_more(reasons, most=3)}."
+        return f"{compared}; left out: {first_and_more(reasons, most=3)}."
 
 
 def find_history(run: Run, place: str | os.PathLike[str], last: int = LAST) -> History:

@@ -511,14 +511,14 @@ def _changes(
     record = run.record
     yield from registration_changes(record)
     if record["suite_fingerprint"] != registration.suite_fingerprint:
-        yield f"the suite is {record['suite_fingerprint'][:12]}…, registered was {registration.suite_fingerprint[:12]}…"
+        yield f"the suite is {record['suite_fingerprint'][:12]}… (registered: {registration.suite_fingerprint[:12]}…)"
     if record["seed"] != registration.asked["seed"]:
-        yield f"the seed is {record['seed']}, registered was {registration.asked['seed']}"
+        yield f"the seed is {record['seed']} (registered: {registration.asked['seed']})"
     models = {str(line.get("model")) for line in lines if line.get("event") == "finished"}
     if len(models) > 1:
-        yield f"attempts were of {len(models)} models: files of the model, or what loads it, changed between them"
+        yield f"attempts used {len(models)} models: files of the model, or what loads it, changed between them"
     if end.get("analysis") != registration.analysis:
-        yield "the run was analysed by other code, or on other packages, than was registered"
+        yield "the run was analysed by different code, or with different packages, than was registered"
     if run.directory.sha256(SCORES) != end.get("scores"):
         yield "it was scored again since the attempt ended"
     if policy is not None and policy != registration.policy_sha256:

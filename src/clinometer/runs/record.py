@@ -576,7 +576,7 @@ def registration_changes(record: Mapping[str, Any]) -> list[str]:
     for name in ("resamples", "verdict_reader"):
         default = registered[name]
         if (now := options.get(name, None if name == "verdict_reader" else default)) != default:
-            changes.append(f"{name} is {now}, registered was {default}")
+            changes.append(f"{name} is {now} (registered: {default})")
     if record.get("trace") and not registered["trace"]:
         changes.append("images were traced while they were drawn again: numbers of the trace are exploratory")
     if any(name.startswith("ratings/") for name in record.get("files", {})):

@@ -129,7 +129,7 @@ def _in_a_cell(pairs: Sequence[tuple[str, str]]) -> str:
 
 def _table(verdicts: Verdicts, rows: int) -> dict[str, Any]:
     first, rest = listed_first(verdicts, rows)
-    counts = f"All together: {counted(verdicts.rows, verdicts.label)}."
+    counts = f"In total: {counted(verdicts.rows, verdicts.label)}."
     others = f" {len(rest):,} of them are not listed: {counted(rest, verdicts.label)}." if rest else ""
     return {
         "quantity": f"{verdicts.title}: {verdicts.meaning}",
