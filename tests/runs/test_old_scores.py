@@ -78,7 +78,7 @@ def test_the_page_and_the_comparison_of_an_old_run_open(stored, tmp_path):
     old = cm.open_run(old.url)
     page = render_html(report_input(old))
     assert "leans to woman" in page  # its MCAS
-    assert "did not tell what the pictures lean from what the text does; give: clinometer score RUN" in page
+    assert "did not separate how pictures lean from how texts lean; give: clinometer score RUN" in page
     assert "4 not measured" in old._repr_html_()
     assert "other" in comparison_html(cm.compare(old, other))
 

@@ -505,7 +505,7 @@ def with_verdicts_as_data(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 WITHOUT_PARTS: Final = (
-    "the scores are of a version that did not tell what the pictures lean from what the text does; give: "
+    "the scores are of a version that did not separate how pictures lean from how texts lean; give: "
     "clinometer score RUN"
 )
 _NO_VERDICT: Final = {"verdict": Verdict.NOT_MEASURED.value, "side": "", "reason_code": "", "reason": WITHOUT_PARTS}
