@@ -22,6 +22,7 @@ from tests.toy_editing import Recolourer
 from tests.toys import Eye
 
 __all__ = ["cli"]
+pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")
 RUNS = ROOT / "tests/fixtures/runs"
 SERVED = ("openai:", "chat:", "gemini:")
 RUN_HERE = {"audit", "score", "report", "compare", "gate", "card", "export", "verify", "plan", "suites", "models"}

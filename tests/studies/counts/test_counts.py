@@ -21,6 +21,7 @@ from clinometer.errors import (
     RunCorruptError,
     RunMismatchError,
     RunNotFoundError,
+    SuiteError,
 )
 from clinometer.ratings import ratable_images
 from clinometer.stats.clusters import contrast
@@ -261,7 +262,7 @@ def test_what_takes_images_says_so_in_a_line(tmp_path: Path) -> None:
         with raises(RunNotFoundError, code=Code.UNSUPPORTED) as caught:
             ask()
         assert "\n" not in str(caught.value)
-    with pytest.raises(ClinometerError):
+    with raises(SuiteError, code=Code.UNSUPPORTED):
         api.audit(suite=run.suite, out=tmp_path / "audit")
 
 

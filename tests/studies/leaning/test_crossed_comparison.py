@@ -116,7 +116,7 @@ def test_what_moved_is_found_on_its_axis_and_not_on_the_other():
 @pytest.mark.thorough
 def test_equal_runs_are_called_different_as_seldom_as_they_may_be():
     design, p, said = crossed_design(targets=8), [], 0
-    for study in range(12):
+    for study in range(20):
         runs = [replace(readable(design, seed=2 * study + k), encoder="clip") for k in range(2)]
         rows = [
             row for row in compare_intersections([runs[0]], [runs[1]], design, paired=False) if row.encoder == "mean"
@@ -124,7 +124,7 @@ def test_equal_runs_are_called_different_as_seldom_as_they_may_be():
         p += [row.p for row in rows if row.component == "axis:gender"]
         said += any(row.verdict == Verdict.MORE for row in rows if row.component == "axis:gender")
     assert np.mean(np.array(p) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / len(p))
-    assert said <= 3  # 12 runs at 6 %, and three standard errors
+    assert said <= 4  # 20 runs at 6 %, and three standard errors
 
 
 def test_an_axis_that_is_not_read_has_no_verdict_and_the_other_keeps_its_own():
