@@ -384,14 +384,8 @@ def _chosen_in(said: Any, name: str = "") -> list[str]:
 
 def _short(rating: Rating) -> Rating:
     """Return a rating unless one of its entries is longer than an entry is."""
-    for name, entry in (
-        ("item", rating.item),
-        ("rater", rating.rater),
-        ("answer", rating.answer),
-        ("time", rating.time),
-        ("right", rating.right),
-        ("question", rating.question),
-    ):
+    for name in ("item", "rater", "answer", "time", "right", "question"):
+        entry = getattr(rating, name)
         if len(entry) > LONGEST:
             raise RatingsError.too_many(
                 f"{rating.place}: the {name} has {len(entry):,} characters, expected {LONGEST:,} or fewer"

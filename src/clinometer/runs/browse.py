@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.runs.ledger import RECORD, samples_name, vectors_name
-from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.run import Run
 from clinometer.runs.samples import ADDED, SAMPLE_SHAPE, WITHOUT_PIXELS, checked_image
 from clinometer.runs.storage import REDO, Directory
@@ -71,17 +70,6 @@ def stamp_of(directory: Directory) -> str:
             info = directory.fs.info(directory.path(name))
             stamps.append("/".join(str(info[key]) for key in _STAMPS if key in info))
     return " ".join(stamps)
-
-
-def planned_count(run: Run) -> int:
-    """Return how many samples are planned, reading the plan's footer alone.
-
-    Raises
-    ------
-    RunCorruptError
-        The plan is missing or damaged.
-    """
-    return run.directory.count_rows("plan.parquet", way_out=PLAN_LOST)
 
 
 def stored_in(run: Run, part: int) -> dict[str, Stored]:

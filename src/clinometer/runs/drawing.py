@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from decimal import ROUND_CEILING, Decimal
 from itertools import chain
 from typing import Any, Final, get_args
@@ -227,16 +227,7 @@ def _keep_drawn(run: Run, part: int, samples: Sequence[Sample], results: Sequenc
 def _row(sample: Sample, result: GenerationResult) -> dict[str, Any]:
     content = result.content
     reason = None if result.reason is None else in_one_line(without_home(result.reason), LONGEST_REASON)
-    return {
-        "id": sample.id,
-        "prompt": sample.prompt,
-        "concept": sample.concept,
-        "role": sample.role,
-        "group": sample.group,
-        "category": sample.category,
-        "seed": sample.seed,
-        "source": sample.source,
-        "strength": sample.strength,
+    return {name: cell for name, cell in asdict(sample).items() if name not in ("part", "file")} | {
         "status": result.status,
         "reason": reason,
         "image": {"bytes": content, "path": f"{sample.id}.{ending_of(content)}"} if content else None,

@@ -191,11 +191,6 @@ WAIT: Final = 30
 _MODULUS: Final = 1 << 128
 
 
-def register_sum(connection: Any) -> None:
-    """Register with SQLite the function that the triggers call."""
-    connection.create_function("clinometer_sum", -1, _sum, deterministic=True)
-
-
 def _sum(total: str, sign: int, *row: Any) -> str:
     """Add the hash of a row to a sum, or take it away."""
     hashed = hashlib.blake2b(repr(row).encode("utf-8", "backslashreplace"), digest_size=16).digest()
@@ -613,7 +608,7 @@ def _durable(connection: Any, record: Any) -> None:
     The log is where a commit is lost with all that follow it; what is removed is overwritten.
     """
     connection.isolation_level = None  # SQLAlchemy begins transactions; the driver would begin them late
-    register_sum(connection)
+    connection.create_function("clinometer_sum", -1, _sum, deterministic=True)  # which the triggers call
     for pragma in (
         "journal_mode = WAL",
         "synchronous = FULL",

@@ -29,7 +29,8 @@ from clinometer.report.figures.marks import Step, trend_figure
 from clinometer.report.html import asset, page_style, policy
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.runs import Directory
-from clinometer.runs.browse import found_below, planned_count, stamp_of
+from clinometer.runs.browse import found_below, stamp_of
+from clinometer.runs.plan import PLAN_LOST
 from clinometer.runs.several import Comparison
 from clinometer.studies import component_names, study_of
 from clinometer.web.pages import BackgroundJobs, Identifier, is_partial, render
@@ -172,7 +173,7 @@ def _looked_at(directory: Directory) -> RunEntry:
             study=run.suite.study,
             date=run.record["created"][:16].replace("T", " "),
             seed=run.record["seed"],
-            images=planned_count(run),
+            images=run.directory.count_rows("plan.parquet", way_out=PLAN_LOST),
             findings=page.summary(run.suite, run.scores).verdicts if run.is_scored else "",
             is_scored=run.is_scored,
             has_report=run.directory.exists("report.html"),

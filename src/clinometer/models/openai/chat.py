@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, Final
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 from clinometer.errors import ModelError
@@ -27,6 +27,7 @@ GEMINI_KEY: Final = "GEMINI_API_KEY"
 MODALITIES: Final = ("image", "text")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ChatImages(OpenAIImages):
     """Draws and edits images by asking a chat endpoint of OpenAI's shape, one image a request.
 
@@ -34,9 +35,7 @@ class ChatImages(OpenAIImages):
     Parameters are those of `OpenAIImages`; ``arguments`` goes into the body of every request.
     """
 
-    def __init__(self, *options: Any, system_prompt: str | None = None, **more: Any) -> None:
-        super().__init__(*options, **more)
-        self._system_prompt = system_prompt
+    system_prompt: str | None = None
 
     @property
     def takes(self) -> dict[str, str]:
@@ -45,16 +44,16 @@ class ChatImages(OpenAIImages):
         size, steps, guidance = (sent.get(name) for name in ("size", "num_inference_steps", "guidance_scale"))
         by_server = "the server's; {} asks for another, which servers of diffusion models take and others ignore"
         return super().takes | {
-            "seed": "sent; whether the server keeps to it is its own affair" if self._send_seed else "not sent; "
+            "seed": "sent; whether the server keeps to it is its own affair" if self.send_seed else "not sent; "
             "--send-seed sends it, and servers of diffusion models keep to it",
             "size": f"sent: {size}" if size else by_server.format("--height with --width"),
             "steps": f"sent: {steps}" if steps else by_server.format("--steps"),
             "guidance": f"sent: {guidance:g}" if guidance is not None else by_server.format("--guidance"),
-            "system prompt": "sent" if self._system_prompt else "none; --system-prompt sends one",
+            "system prompt": "sent" if self.system_prompt else "none; --system-prompt sends one",
         }  # fmt: skip
 
     def _ask_image(self, request: GenerationRequest) -> Reply:
-        return self._chat(request.prompt, self._arguments | self._seed(request), self._system_prompt)
+        return self._chat(request.prompt, self.arguments | self._seed(request), self.system_prompt)
 
     def _ask_edit(self, request: EditRequest) -> Reply:
         coded = base64.b64encode(encode_png(request.image)).decode()
@@ -62,7 +61,7 @@ class ChatImages(OpenAIImages):
             {"type": "text", "text": request.prompt},
             {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{coded}"}},
         ]
-        return self._chat(content, self._arguments | self._seed(request), self._system_prompt)
+        return self._chat(content, self.arguments | self._seed(request), self.system_prompt)
 
     def _ask_rewriting(self, rewriter: Rewriter, prompt: str) -> Reply:
         return self._chat(prompt, {"model": rewriter.model}, rewriter.instruction)
@@ -81,12 +80,12 @@ class GeminiImages(ChatImages):
     ``arguments`` goes into ``generationConfig``.
     """
 
-    key_name = GEMINI_KEY
+    key_name: ClassVar = GEMINI_KEY
 
     @property
     def takes(self) -> dict[str, str]:
         """The settings that a request can have, described by name."""
-        seed = "sent, its last 31 bits; the service does not promise to keep to it" if self._send_seed else "not sent"
+        seed = "sent, its last 31 bits; the service does not promise to keep to it" if self.send_seed else "not sent"
         return super().takes | {
             "seed": seed,
             "size": "by aspect ratio only: further={'imageConfig': {'aspectRatio': '1:1'}} in Python",
@@ -109,11 +108,11 @@ class GeminiImages(ChatImages):
         return self._content(rewriter.model, [{"text": prompt}], {}, rewriter.instruction)
 
     def _generate(self, parts: list[dict[str, Any]], seed: int) -> Reply:
-        arguments = dict(self._arguments)
+        arguments = dict(self.arguments)
         model = str(arguments.pop("model"))
-        if self._send_seed:
+        if self.send_seed:
             arguments["seed"] = seed % 2**31
-        return self._content(model, parts, arguments, self._system_prompt)
+        return self._content(model, parts, arguments, self.system_prompt)
 
     def _content(
         self, model: str, parts: list[dict[str, Any]], config: Mapping[str, Any], system_prompt: str | None
@@ -123,7 +122,7 @@ class GeminiImages(ChatImages):
         body: dict[str, Any] = {"contents": [{"role": "user", "parts": parts}]}
         if system_prompt:
             body["systemInstruction"] = {"parts": [{"text": system_prompt}]}
-        headers = {"Authorization": openai.Omit(), "x-goog-api-key": self._client.api_key}
+        headers = {"Authorization": openai.Omit(), "x-goog-api-key": self.client.api_key}
         path = f"/models/{quote(model.removeprefix('models/'), safe='')}:generateContent"
         return self._refused.ask(
             config, lambda taken: self._post(path, body | ({"generationConfig": taken} if taken else {}), **headers)

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from copy import copy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from time import perf_counter
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from clinometer._secrets import HIDDEN, masked
 from clinometer.errors import ModelError
@@ -85,6 +85,7 @@ class NotRewrittenError(Exception):
         self.refused = refused
 
 
+@dataclass(eq=False, repr=False)
 class OpenAIImages:
     """Draws and edits images by asking a server, one image a request.
 
@@ -104,39 +105,29 @@ class OpenAIImages:
     rewriter : words each prompt again before it is drawn.
     """
 
-    names_strength = False
-    key_name = KEY
+    client: Any
+    card: Card
+    _: KW_ONLY
+    fetch: Callable[..., bytes]
+    arguments: dict[str, Any]
+    price_per_image: float
+    concurrency: int = 4
+    requests_per_minute: float | None = None
+    send_seed: bool = False
+    rewriter: Rewriter | None = None
 
-    def __init__(
-        self,
-        client: Any,
-        card: Card,
-        *,
-        fetch: Callable[..., bytes],
-        arguments: dict[str, Any],
-        price_per_image: float,
-        concurrency: int = 4,
-        requests_per_minute: float | None = None,
-        send_seed: bool = False,
-        rewriter: Rewriter | None = None,
-    ) -> None:
-        self.card = card
-        self.batch_size = max(PART, 2 * concurrency)  # a part is waited for as a whole
-        self.price_per_image = price_per_image
+    names_strength: ClassVar = False
+    key_name: ClassVar = KEY
+
+    def __post_init__(self) -> None:
+        self.batch_size = max(PART, 2 * self.concurrency)  # a part is waited for as a whole
         self.has_drawn = False
-        self._client = client
-        self._fetch = fetch
-        self._arguments = arguments
-        self._refused = Arguments()
-        self._concurrency = concurrency
-        self._pace = Pace(requests_per_minute)
-        self._send_seed = send_seed
-        self._rewriter = rewriter
+        self._refused, self._pace = Arguments(), Pace(self.requests_per_minute)
 
     @property
     def takes(self) -> dict[str, str]:
         """The settings that a request can have, described by name."""
-        seed = "sent; whether the server keeps to it is its own affair" if self._send_seed else "not sent"
+        seed = "sent; whether the server keeps to it is its own affair" if self.send_seed else "not sent"
         size = self.card.settings.get("size")
         return {
             "seed": f"{seed}; OpenAI takes none",
@@ -144,7 +135,7 @@ class OpenAIImages:
             "steps": "not in this API",
             "guidance": "not in this API",
             "system prompt": "not in this API",
-            "rewriter": self._rewriter.model if self._rewriter else "none; --rewriter names a chat model of the server",
+            "rewriter": self.rewriter.model if self.rewriter else "none; --rewriter names a chat model of the server",
             "strength of edits": "not in this API: an instruction is followed or not",
             "price": f"{self.price_per_image:g} an image" if self.price_per_image else "none given: 0",
         }
@@ -161,9 +152,9 @@ class OpenAIImages:
 
         offline = copy(self)
         offline_client = openai.DefaultHttpxClient(transport=library.MockTransport(keep))
-        offline._client = self._client.with_options(http_client=offline_client, max_retries=0)
-        if self._rewriter:
-            offline._ask_rewriting(self._rewriter, request.prompt)
+        offline.client = self.client.with_options(http_client=offline_client, max_retries=0)
+        if self.rewriter:
+            offline._ask_rewriting(self.rewriter, request.prompt)
             request = replace(request, prompt="(the rewritten prompt)")
         offline._ask_edit(request) if isinstance(request, EditRequest) else offline._ask_image(request)
         return [_show(each) for each in sent]
@@ -194,13 +185,13 @@ class OpenAIImages:
 
     def _results(self, requests: Iterable[R], ask: Callable[[R], Any]) -> Iterator[GenerationResult]:
         source, stopped = iter(requests), threading.Event()
-        pool = ThreadPoolExecutor(self._concurrency)
+        pool = ThreadPoolExecutor(self.concurrency)
         under_way: set[Future[GenerationResult | None]] = set()
         rejected: list[_RejectedResult] = []
         try:
             while True:
                 if not rejected:
-                    free = self._concurrency - len(under_way)
+                    free = self.concurrency - len(under_way)
                     under_way |= {pool.submit(self._outcome, request, ask, stopped) for request in islice(source, free)}
                 if not under_way:
                     break
@@ -235,24 +226,24 @@ class OpenAIImages:
 
     def _ask_image(self, request: GenerationRequest) -> Reply:
         body = {"prompt": request.prompt, "n": 1, **self._seed(request)}
-        return self._refused.ask(self._arguments, lambda taken: self._post("/images/generations", taken | body))
+        return self._refused.ask(self.arguments, lambda taken: self._post("/images/generations", taken | body))
 
     def _ask_edit(self, request: EditRequest) -> Reply:
-        arguments = {name: value for name, value in self._arguments.items() if name != "style"}  # generations only
+        arguments = {name: value for name, value in self.arguments.items() if name != "style"}  # generations only
         image = ("image.png", encode_png(request.image), "image/png")
         edit = partial(
-            self._client.images.with_raw_response.edit,
+            self.client.images.with_raw_response.edit,
             image=image, prompt=request.prompt, n=1, extra_body=self._seed(request) or None,
         )  # fmt: skip
         return self._refused.ask(arguments, lambda taken: reply_in(edit(**taken).http_response))
 
     def _post(self, path: str, body: Mapping[str, Any], **headers: Any) -> Reply:
         """Send a request and sort what comes, whatever its server calls it."""
-        response = self._client.post(path, cast_to=http_library().Response, body=body, options={"headers": headers})
+        response = self.client.post(path, cast_to=http_library().Response, body=body, options={"headers": headers})
         return reply_in(response)
 
     def _seed(self, request: GenerationRequest) -> dict[str, Any]:
-        return {"seed": request.seed} if self._send_seed else {}
+        return {"seed": request.seed} if self.send_seed else {}
 
     def _outcome(self, request: R, ask: Callable[[R], Any], stopped: threading.Event) -> GenerationResult | None:
         """Return the result of a request; None where nobody waits for its image any more, and it was not sent."""
@@ -262,7 +253,7 @@ class OpenAIImages:
         if self._pace.wait(stopped):
             return None
         try:
-            prompt = self._rewritten(self._rewriter, request.prompt) if self._rewriter else request.prompt
+            prompt = self._rewritten(self.rewriter, request.prompt) if self.rewriter else request.prompt
             answer = ask(replace(request, prompt=prompt))
             result = replace(self._receive(replace(request, prompt=prompt), answer), batch=request.id)
             if prompt != request.prompt:
@@ -315,11 +306,11 @@ class OpenAIImages:
         drew = f"the server drew: {masked(reply.revised)}" if reply.revised not in ("", request.prompt) else ""
         many = f"the first of {len(reply.pictures)} images in the answer" if len(reply.pictures) > 1 else ""
         if reply.pictures and not reply.is_blocked:
-            result = self._decode(request, bytes_of(reply.pictures[0], self._fetch), drew, many, self._refused.note)
+            result = self._decode(request, bytes_of(reply.pictures[0], self.fetch), drew, many, self._refused.note)
             return replace(result, flagged=reply.is_unsafe)
         for link in reply.links[:1]:  # it may lead to the image, or to the rules by which none is drawn
             with suppress(http_library().HTTPError, DownloadError):
-                found = self._decode(request, self._fetch(link, once=True), self._refused.note)
+                found = self._decode(request, self.fetch(link, once=True), self._refused.note)
                 if found.image is not None:
                     return found
         status, reason = reply.without_image()
