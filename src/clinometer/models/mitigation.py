@@ -115,8 +115,8 @@ class Mitigation(BaseModel):
             )
         for prompt, target in self.targets.items():
             if target.keys() != self.target.keys():
-                found = f"found {', '.join(target)}, expected {', '.join(self.target)}"
-                raise InvalidInputError.out_of_range(f"targets: {prompt!r}: {found}")
+                problem = f"found {', '.join(target)}, expected {', '.join(self.target)}"
+                raise InvalidInputError.out_of_range(f"targets: {prompt!r}: {problem}")
         return self
 
     @property
@@ -218,7 +218,7 @@ def read_mitigation(spec: str | Path) -> tuple[Mitigation, Path]:
             f"{spec}: no {FILE} there; give the directory that clinometer mitigate wrote", field="mitigation"
         )
     try:
-        found = Mitigation.model_validate_json(path.read_bytes())
+        mitigation = Mitigation.model_validate_json(path.read_bytes())
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -226,14 +226,14 @@ def read_mitigation(spec: str | Path) -> tuple[Mitigation, Path]:
         raise ModelError.malformed(
             f"{path.name}: {f'{where}: ' if where else ''}{problem}", field="mitigation"
         ) from error
-    if found.tensors_sha256 is not None:
+    if mitigation.tensors_sha256 is not None:
         tensors = path.with_name(TENSORS)
-        if not tensors.is_file() or file_hash(tensors) != found.tensors_sha256:
+        if not tensors.is_file() or file_hash(tensors) != mitigation.tensors_sha256:
             what = "is not the file that it was written with" if tensors.is_file() else "is missing"
             raise ModelError.corrupt(
                 f"{TENSORS} beside {path.name} {what}; make the mitigation again", field="mitigation"
             )
-    return found, path
+    return mitigation, path
 
 
 def write_mitigation(mitigation: Mitigation, folder: Path) -> None:

@@ -287,8 +287,8 @@ def stamps_of(spec: object, *, offline: bool = False, of_lora: bool = False) -> 
     if not places:
         return None
     paths = [path for place in places for path in ([place] if place.is_file() else sorted(place.rglob("*")))]
-    found = ((path, path.stat()) for path in paths if path.is_file() and "__pycache__" not in path.parts)
-    files = [f"{path} {each.st_size} {each.st_mtime_ns} {each.st_ctime_ns} {each.st_ino}" for path, each in found]
+    stats = ((path, path.stat()) for path in paths if path.is_file() and "__pycache__" not in path.parts)
+    files = [f"{path} {each.st_size} {each.st_mtime_ns} {each.st_ctime_ns} {each.st_ino}" for path, each in stats]
     libraries = [f"{each.metadata['Name']} {each.version}" for name in _LIBRARIES for each in distributions(name=name)]
     devices = [str(path) for path in sorted(Path("/dev").glob("nvidia[0-9]*"))]
     visible = [os.environ.get(name, "all") for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")]

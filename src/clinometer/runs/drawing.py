@@ -379,14 +379,14 @@ class InPassing:
         self._ids: list[str] = []
         self._prepared: dict[str, list[Future[list[Any]]]] = {}
 
-    def see(self, result: GenerationResult, of: int) -> None:
-        """Receive an image, one ``of`` so many of its part, on its way to storage."""
+    def see(self, result: GenerationResult, part_size: int) -> None:
+        """Receive an image of a part of so many, on its way to storage."""
         if not self._encoders or result.status != "ok" or result.image is None:
             return
         # Another thread may be storing its pixels, and an encoder may write into what it is given.
         self._chunk.append((result.id, result.image.copy() if result.content is None else result.image))
         self._bytes += result.image.width * result.image.height * BYTES_A_PIXEL
-        if self._bytes >= MOST_BYTES or len(self._chunk) >= min(MOST_AT_ONCE, max(1, of // (2 * self._threads))):
+        if self._bytes >= MOST_BYTES or len(self._chunk) >= min(MOST_AT_ONCE, max(1, part_size // (2 * self._threads))):
             self._hand_over()
 
     def _hand_over(self) -> None:

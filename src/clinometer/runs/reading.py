@@ -177,9 +177,9 @@ class _AskedAgain:
             ids = {row["id"] for row in self._rows}
             self._home = next(part for key, part in run.plan.rows("id", "part") if key in ids)
             for row in self._rows:
-                own = self._wanted.setdefault(row["question"], [])
-                if row["id"] not in own:
-                    own.append(row["id"])
+                ids_of_question = self._wanted.setdefault(row["question"], [])
+                if row["id"] not in ids_of_question:
+                    ids_of_question.append(row["id"])
         elif self._most:
             for part in run.parts:
                 if not self._wanted and run.drawn.has(part):
@@ -189,10 +189,10 @@ class _AskedAgain:
         """Choose the first pictures of a part that is read, where none are chosen."""
         if self._most and not self._wanted:
             for each, name in rows:
-                own = self._wanted.setdefault(name, []) if name in self._questions else []
-                if name in self._questions and len(own) < self._most and not failed(rows[each, name]):
-                    own.append(each)
-            self._home, self._wanted = part, {name: own for name, own in self._wanted.items() if own}
+                ids = self._wanted.setdefault(name, []) if name in self._questions else []
+                if name in self._questions and len(ids) < self._most and not failed(rows[each, name]):
+                    ids.append(each)
+            self._home, self._wanted = part, {name: ids for name, ids in self._wanted.items() if ids}
 
     def ask(self, before: int, decoders: Executor, write: Callable[[str, list[dict[str, Any]]], object]) -> None:
         """Ask again before a part, several times the first time; nothing where nothing is read yet."""

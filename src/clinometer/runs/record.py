@@ -591,8 +591,8 @@ def registration_in_words(record: Mapping[str, Any]) -> str:
         return ""
     changes = "; ".join(registration_changes(record))
     day, checksum = registered["registered"][:10], registered["checksum"][:8]
-    told = f"Registered on {day} ({checksum}…), attempt {registered['attempt']}"
-    return f"{told}; {f'changed since: {changes}' if changes else 'nothing was changed since'}"
+    when = f"Registered on {day} ({checksum}…), attempt {registered['attempt']}"
+    return f"{when}; {f'changed since: {changes}' if changes else 'nothing was changed since'}"
 
 
 def _is_called(name: str, spec: str) -> bool:

@@ -492,7 +492,8 @@ def with_verdicts_as_data(scores: pd.DataFrame) -> pd.DataFrame:
         return scores.assign(**lacking) if lacking else scores
     readings = [read_verdict("" if pd.isna(sentence) else str(sentence)) for sentence in scores["verdict"]]
     tilts = [
-        f"{reading.run} run" if reading.run else own for reading, own in zip(readings, scores["setting"], strict=True)
+        f"{reading.run} run" if reading.run else setting
+        for reading, setting in zip(readings, scores["setting"], strict=True)
     ]
     return scores.assign(
         **lacking

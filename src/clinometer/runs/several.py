@@ -211,8 +211,8 @@ class Comparison:
     left_out: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        of = f"{self.second.directory.shown!r} beside {self.first.directory.shown!r}"
-        return f"Comparison({of}: {len(self.scores)} rows, {f'{self.pairs} pairs' if self.paired else 'not paired'})"
+        runs = f"{self.second.directory.shown!r} beside {self.first.directory.shown!r}"
+        return f"Comparison({runs}: {len(self.scores)} rows, {f'{self.pairs} pairs' if self.paired else 'not paired'})"
 
     @property
     def paired(self) -> bool:

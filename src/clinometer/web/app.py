@@ -212,8 +212,8 @@ class _Connections:
         """Close connections that have waited too long for the same step, and check again in a second."""
         self._looks, now, before = False, loop.time(), self._looked
         self._looked = {}
-        self.parties = defaultdict(set, {party: of for party, of in self.parties.items() if of})
-        for connection in [each for of in self.parties.values() for each in of]:
+        self.parties = defaultdict(set, {party: members for party, members in self.parties.items() if members})
+        for connection in [each for members in self.parties.values() for each in members]:
             what = connection.waits_for()
             if what is None:
                 continue

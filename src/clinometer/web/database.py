@@ -253,9 +253,9 @@ def is_sealed(connection: sa.Connection) -> bool:
 
 def damage_of(connection: sa.Connection, acknowledged: int) -> str:
     """Describe what is not as it was written; empty if everything is. All reads must be in one transaction."""
-    found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
-    if found != "ok":
-        return f"SQLite finds it damaged: {' '.join(str(found).split())[:200]}"
+    integrity = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+    if integrity != "ok":
+        return f"SQLite finds it damaged: {' '.join(str(integrity).split())[:200]}"
     totals = {row.name: row.total for row in connection.execute(sa.select(Seal.name, Seal.total))}
     altered = [table.name for table in SEALED if totals.get(table.name) != _total(connection, table)]
     if altered:

@@ -329,14 +329,14 @@ def _ranks(
 ) -> Ranks:
     """Return the rank of each sample of a page among its owner's samples that match the filter; owners are in order."""
     by_code = {owner.code: owner for owner in owners}
-    found: list[tuple[sample_index.Owner, int, Sequence[sample_index.IndexedSample]]] = []
+    ranks: list[tuple[sample_index.Owner, int, Sequence[sample_index.IndexedSample]]] = []
     for code, samples_of_owner in groupby(samples, key=lambda sample: sample.owner):
         rank = 0
-        if not found:  # the page begins within an owner
+        if not ranks:  # the page begins within an owner
             earlier = tuple(c for c in choice.owners or by_code if c < code)
             rank = offset - (lead.count(replace(choice, owners=earlier)) if earlier else 0)
-        found.append((by_code[code], rank, list(samples_of_owner)))
-    return found
+        ranks.append((by_code[code], rank, list(samples_of_owner)))
+    return ranks
 
 
 def _beside(
@@ -348,17 +348,17 @@ def _beside(
     among the samples of the same owner in the same order; the last value says so.
     """
     with sample_index.Samples(path) as samples:
-        match = next((own for own in samples.eyes() if eye is not None and own.name == eye.name), None)
+        match = next((encoder for encoder in samples.eyes() if eye is not None and encoder.name == eye.name), None)
         shown = [sample for *_, of_owner in ranks for sample in of_owner]
         by_noise = samples.of_noise([sample.noise for sample in shown], match.code if match else None)
         if by_noise or not shown:
             return match, {sample.id: by_noise[sample.noise] for sample in shown if sample.noise in by_noise}, False
-        owners, voices, found = samples.owners(), samples.voices(), dict[str, sample_index.IndexedSample]()
+        owners, voices, counterparts = samples.owners(), samples.voices(), dict[str, sample_index.IndexedSample]()
         for owner, rank, of_owner in ranks:
             choice = choice_of(query.model_copy(update={"of": [owner.key]}), owners, match, voices)
             beside = samples.page(choice, rank, len(of_owner), samples.count(choice))
-            found |= {sample.id: other for sample, other in zip(of_owner, beside, strict=False)}
-        return match, found, True
+            counterparts |= {sample.id: other for sample, other in zip(of_owner, beside, strict=False)}
+        return match, counterparts, True
 
 
 def _column(state: Any, entry: RunEntry, eye: sample_index.IndexedEncoder | None) -> Column:
@@ -408,8 +408,8 @@ def one_picture(request: Request, run: Identifier, sample: Identifier) -> Respon
         if state.shelf.has(other):
             with sample_index.Samples(state.shelf.path(other)) as samples:
                 eye = next(iter(samples.eyes()), None)
-                found = samples.of_noise([indexed_sample.noise], eye.code if eye else None)
-            others += [(_column(state, other, eye), counterpart) for counterpart in found.values()]
+                counterparts = samples.of_noise([indexed_sample.noise], eye.code if eye else None)
+            others += [(_column(state, other, eye), counterpart) for counterpart in counterparts.values()]
     return render(
         request,
         "picture.html",

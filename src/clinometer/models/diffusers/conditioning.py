@@ -157,9 +157,9 @@ class Conditioning:
         generators = [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
         # Some take one generator and no list of them; a batch then fails as a whole, and its images are drawn alone.
         arguments: dict[str, Any] = {"generator": generators if len(generators) > 1 else generators[0]}
-        asked, mitigator = prompts, self._mitigator
+        original_prompts, mitigator = prompts, self._mitigator
         if mitigator is not None:
-            prompts = [mitigator.mitigation.worded(*each) for each in zip(asked, seeds, strict=True)]
+            prompts = [mitigator.mitigation.worded(*each) for each in zip(original_prompts, seeds, strict=True)]
         if self._embeddings is None:
             arguments["prompt"] = list(prompts)
             if self._negative_prompt is not None:
@@ -167,7 +167,7 @@ class Conditioning:
         else:
             arguments |= self._embeddings(prompts)
         if mitigator is not None:
-            mitigator.intervene(asked, seeds, arguments)
+            mitigator.intervene(original_prompts, seeds, arguments)
         if self._latent_shape is None:
             return arguments
         noise = [torch.randn(self._latent_shape, generator=generator, dtype=torch.float32) for generator in generators]

@@ -364,14 +364,14 @@ def _checked(pipeline: Any, file: Path) -> dict[str, Any]:
     from safetensors import safe_open
 
     with safe_open(file, framework="pt") as opened:
-        names, told = list(opened.keys()), (opened.metadata() or {}).get("lora_adapter_metadata") or "{}"
+        names, metadata = list(opened.keys()), (opened.metadata() or {}).get("lora_adapter_metadata") or "{}"
         largest = max((side for name in names for side in opened.get_slice(name).get_shape()), default=0)
         odd = next((name for name in names if not _PLAIN.fullmatch(name)), None)
         if odd is not None:
             raise ModelError.malformed(
                 f"{file.name}: {quoted(odd)} is not a valid name for a weight; export the LoRA again", field="lora"
             )
-        for key, value in json.loads(told).items():
+        for key, value in json.loads(metadata).items():
             if not _is_harmless(key.rpartition(".")[2], value, largest):
                 raise ModelError.untrusted(
                     f"{file.name}: found the setting {quoted(key)}: {quoted(value)}, which merging does not need and "

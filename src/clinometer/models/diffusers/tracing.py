@@ -77,9 +77,9 @@ def chosen_steps(asked: str | int | Sequence[int] | None, total: int) -> tuple[i
         asked = range(1, total + 1)
     steps = tuple(sorted(set(asked)))
     if not steps or steps[0] < 1 or steps[-1] > total:
-        found = ", ".join(map(str, asked)) or "none"
+        numbers = ", ".join(map(str, asked)) or "none"
         raise ModelError.out_of_range(
-            f"found {found}, expected steps from 1 to {total}, which this model draws in", field="trace_steps"
+            f"found {numbers}, expected steps from 1 to {total}, which this model draws in", field="trace_steps"
         )
     return steps
 
@@ -170,8 +170,8 @@ class Tracer:
         for step, latents in sorted(self._seen.items()):
             pixels = _decode_latents(self._pipeline, latents, self._size, decoder)
             kept = latents.float().cpu().numpy() if self._keep_latents else [None] * len(images)
-            for trace, values, own in zip(traces, pixels, kept, strict=True):
-                trace.append(Estimate(step, None if values is None else Image.fromarray(values), own))
+            for trace, values, latents_of_image in zip(traces, pixels, kept, strict=True):
+                trace.append(Estimate(step, None if values is None else Image.fromarray(values), latents_of_image))
         self._seen = {}
         if hasattr(self._pipeline, "maybe_free_model_hooks"):
             self._pipeline.maybe_free_model_hooks()  # what was offloaded waits for its turn again
@@ -202,17 +202,17 @@ def _schedulers_of(pipeline: Any) -> list[tuple[str, Any]]:
     """Find the schedulers whose steps lead to the image, and refuse those whose estimate is not known."""
     name = type(pipeline).__name__
     components = pipeline.components
-    found = [(key, components[key]) for key in STAGES if components.get(key) is not None]
-    if not found:
+    schedulers = [(key, components[key]) for key in STAGES if components.get(key) is not None]
+    if not schedulers:
         raise ModelError.unsupported(f"a {name} denoises by no scheduler of its own; it cannot be traced")
-    for _, scheduler in found:
+    for _, scheduler in schedulers:
         noises = isinstance(getattr(scheduler, "alphas_cumprod", None), torch.Tensor)
         if not (noises or hasattr(scheduler, "_sigma_to_alpha_sigma_t") or _matches_flow(scheduler)):
             raise ModelError.unsupported(
                 f"a {type(scheduler).__name__} does not tell what it takes the finished image for; a {name} cannot be "
                 "traced with it"
             )
-    return found
+    return schedulers
 
 
 def _matches_flow(scheduler: Any) -> bool:
@@ -249,13 +249,13 @@ def _tell_steps(scheduler: Any, take: Callable[[torch.Tensor | None, torch.Tenso
     def step(*positional: Any, **named: Any) -> Any:
         bound = signature.bind(*positional, **named)
         wants_tuple = bound.arguments.get("return_dict", True) is False
-        given = dict(bound.arguments) | {"return_dict": True}
-        more = given.pop("kwargs", {})
-        parts = given["model_output"], given["timestep"], given["sample"]
+        named_arguments = dict(bound.arguments) | {"return_dict": True}
+        more = named_arguments.pop("kwargs", {})
+        parts = named_arguments["model_output"], named_arguments["timestep"], named_arguments["sample"]
         by_formula = None if tells else _estimate(scheduler, *parts)  # before the scheduler goes on to the next step
-        output = original(**given, **more)
-        own = next((getattr(output, name) for name in TOLD if getattr(output, name, None) is not None), by_formula)
-        take(own, output.prev_sample)
+        output = original(**named_arguments, **more)
+        estimate = next((getattr(output, name) for name in TOLD if getattr(output, name, None) is not None), by_formula)
+        take(estimate, output.prev_sample)
         return output.to_tuple() if wants_tuple else output
 
     scheduler.step = step

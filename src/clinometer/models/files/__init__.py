@@ -132,13 +132,13 @@ def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> 
     if not folder.is_dir():
         raise ImportManifestError.not_found(f"{directory}: no such folder; give the folder that holds the images")
     path = _find(folder, manifest)
-    rows, found = list[ManifestRow](), dict[str, None]()
+    rows, columns = list[ManifestRow](), dict[str, None]()
     records = read_csv(path, _check_fields) if path.suffix.lower() == ".csv" else _read_json_lines(path)
     for number, (line, record) in enumerate(records):
         if number == MOST_ROWS:
             raise ImportManifestError.too_many(f"{path.name}: more than {MOST_ROWS:,} images; divide it")
         rows.append(manifest_row(path.name, line, record))
-        found.update(dict.fromkeys(record))
+        columns.update(dict.fromkeys(record))
     if not rows:
         raise ImportManifestError.too_few(f"{path.name}: it lists no images; expected one a line")
     rows = _found_files(path.name, folder, rows)
@@ -151,7 +151,7 @@ def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> 
             else row
             for row in rows
         ),
-        ignored=tuple(key for key in found if key and key not in COLUMNS),
+        ignored=tuple(key for key in columns if key and key not in COLUMNS),
     )
 
 
@@ -171,11 +171,14 @@ def odd_batches(name: str, rows: Sequence[ManifestRow]) -> Iterator[str]:
         batches.setdefault(owner, []).append(row.batch)
         if row.batch:
             owners.setdefault(row.batch, set()).add(owner)
-    across = [quoted(batch) for batch, own in owners.items() if len(own) > 1]
+    across = [quoted(batch) for batch, of_batch in owners.items() if len(of_batch) > 1]
     if across:
         yield f"{name}, batch: {first_and_more(across, 3)} in several concepts or groups; it is a batch in each of them"
-    alone = [(own, {*of}) for own, of in batches.items() if len(of) > 1 and of[0]]
-    single = [quoted(own[0] or own[1] or str(own[2])) for own, of in alone if len(of) == 1]
+    single = [
+        quoted(owner[0] or owner[1] or str(owner[2]))
+        for owner, names in batches.items()
+        if len(names) > 1 and names[0] and len({*names}) == 1
+    ]
     if single:
         yield (
             f"{name}, batch: all images of {first_and_more(single, 3)} came in one batch; that is one draw, of which "
@@ -375,7 +378,7 @@ def _found_files(name: str, folder: Path, rows: Sequence[ManifestRow]) -> list[M
     ImportManifestError
         Files are listed twice, outside the folder, or not there.
     """
-    found = list[ManifestRow]()
+    files_there = list[ManifestRow]()
     root = str(folder.resolve())
     inside = root.rstrip(os.sep) + os.sep
     line_of: dict[str, int] = {}
@@ -386,7 +389,7 @@ def _found_files(name: str, folder: Path, rows: Sequence[ManifestRow]) -> list[M
             spelled = (unicodedata.normalize(form, listed.file) for form in ("NFC", "NFD"))
             there = next((file for file in spelled if os.path.isfile(_resolve(root, file))), listed.file)
             row, path = replace(listed, file=there), _resolve(root, there)
-        found.append(row)
+        files_there.append(row)
         if not os.path.normcase(path).startswith(os.path.normcase(inside)):
             raise ImportManifestError.untrusted(
                 f"{name}, line {row.line}, file: {quoted(row.file)} lies outside the folder; copy the image into it"
@@ -406,7 +409,7 @@ def _found_files(name: str, folder: Path, rows: Sequence[ManifestRow]) -> list[M
             f"{name}, line {missing[0].line}, file: not in the folder: {files}; {hint}add what is missing or remove "
             "its line"
         )
-    return found
+    return files_there
 
 
 def unlisted_images(folder: Path, rows: Iterable[ManifestRow]) -> list[str]:

@@ -115,15 +115,15 @@ class Arguments:
         names = sorted(self._refused - {"response_format"})
         return f"asked without {', '.join(names)}, which the server does not take" if names else ""
 
-    def ask(self, given: Mapping[str, Any], send: Callable[[dict[str, Any]], T]) -> T:
+    def ask(self, arguments: Mapping[str, Any], send: Callable[[dict[str, Any]], T]) -> T:
         """Send a request with those of the given arguments that the server takes."""
         import openai
 
         refused = self._refused
         while True:
-            taken = {name: value for name, value in given.items() if name not in refused}
-            if "max_tokens" in refused.intersection(given) and "max_completion_tokens" not in refused:
-                taken["max_completion_tokens"] = given["max_tokens"] + ROOM_TO_THINK
+            taken = {name: value for name, value in arguments.items() if name not in refused}
+            if "max_tokens" in refused.intersection(arguments) and "max_completion_tokens" not in refused:
+                taken["max_completion_tokens"] = arguments["max_tokens"] + ROOM_TO_THINK
             try:
                 answer = send(taken)
             except openai.APIStatusError as error:

@@ -310,9 +310,9 @@ class OpenAIImages:
             return replace(result, flagged=reply.is_unsafe)
         for link in reply.links[:1]:  # it may lead to the image, or to the rules by which none is drawn
             with suppress(http_library().HTTPError, DownloadError):
-                found = self._decode(request, self.fetch(link, once=True), self._refused.note)
-                if found.image is not None:
-                    return found
+                linked = self._decode(request, self.fetch(link, once=True), self._refused.note)
+                if linked.image is not None:
+                    return linked
         status, reason = reply.without_image()
         return GenerationResult(request.id, "refused" if status == "refused" else "failed", None, reason)
 

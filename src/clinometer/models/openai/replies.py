@@ -264,8 +264,8 @@ class _Sorting:
                 self.walk(each, key, channel)
         elif isinstance(node, str):
             self._sort_text(node, key, channel)
-        elif isinstance(node, dict) and (own := _channel_of(node, channel)) != "none":
-            self._sort_mapping(node, own)
+        elif isinstance(node, dict) and (channel_of_node := _channel_of(node, channel)) != "none":
+            self._sort_mapping(node, channel_of_node)
 
     def _sort_mapping(self, node: Mapping[str, Any], channel: str) -> None:
         if node.get("error") or "error" in (node.get("object"), node.get("type")):
@@ -290,8 +290,8 @@ class _Sorting:
         if channel == "thought":
             self.thoughts += [text] if key in _WORDS else []
         elif channel == "tool" or key == "output":
-            found = _found_in(text)
-            self.pictures += found.pictures or found.links[:1]
+            contents = _found_in(text)
+            self.pictures += contents.pictures or contents.links[:1]
         elif key in _WORDS:
             self.texts.append(text)
         elif key in _PICTURES and text:
@@ -300,12 +300,12 @@ class _Sorting:
     def reply(self) -> Reply:
         """Assemble the reply."""
         thoughts, words = split_thoughts("".join(self.texts))
-        found = _found_in(words)
+        contents = _found_in(words)
         ends = [next((each for each in self.finishes if _tells(each, kind)), "") for kind in _TELLING]
         return Reply(
-            pictures=tuple(dict.fromkeys((*self.pictures, *found.pictures))),
-            links=tuple(found.links),
-            words=_TOKEN.sub("", found.words).strip(),
+            pictures=tuple(dict.fromkeys((*self.pictures, *contents.pictures))),
+            links=tuple(contents.links),
+            words=_TOKEN.sub("", contents.words).strip(),
             thoughts="".join((*self.thoughts, thoughts)).strip(),
             finish=next(filter(None, (*ends, *self.finishes)), ""),
             refusal=": ".join(dict.fromkeys(self.refusals)),

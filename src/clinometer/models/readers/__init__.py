@@ -112,15 +112,15 @@ def answer_in(words: str) -> tuple[str, bool]:
 
 def json_in(text: str) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects in a text, whatever stands around them; one that is nearly JSON where there is none."""
-    end, found = 0, False
+    end, is_json = 0, False
     for start in islice(re.finditer(r"\{", text), MOST_STARTS):
         if start.start() >= end:
             with suppress(ValueError, RecursionError):
                 value, end = json.JSONDecoder().raw_decode(text, start.start())
-                found = True
+                is_json = True
                 yield value
     first, last = text.find("{"), text.rfind("}")
-    if found or first < 0:
+    if is_json or first < 0:
         return
     near = text[first : last + 1] if last > first else text[first:].rstrip("` \n") + "}"
     if len(near) <= MOST_MENDED and near.count("{") + near.count("[") <= MOST_STARTS:
@@ -130,20 +130,20 @@ def json_in(text: str) -> Iterator[dict[str, Any]]:
                 yield value
 
 
-def _told(held: Any) -> str | None:
+def _told(value: Any) -> str | None:
     """Return the answer that JSON holds, under "answer" or alone under a word like it, in a list too; None of none."""
-    if isinstance(held, dict):
-        named = {str(key).strip().casefold(): value for key, value in held.items()}
+    if isinstance(value, dict):
+        named = {str(key).strip().casefold(): cell for key, cell in value.items()}
         if "answer" in named:
             return "" if named["answer"] is None else _told(named["answer"])
         return _told(next(iter(named.values()))) if len(named) == 1 and named.keys() <= _UNDER else None
-    if isinstance(held, list):
-        inner = [_told(each) for each in held]
+    if isinstance(value, list):
+        inner = [_told(each) for each in value]
         return ", ".join(each or "" for each in inner) if None not in inner else None
-    return str(held).strip() if isinstance(held, str | int | float) else None
+    return str(value).strip() if isinstance(value, str | int | float) else None
 
 
-def option_in(told: str, named: Mapping[str, str]) -> str | None:
+def option_in(answer: str, named: Mapping[str, str]) -> str | None:
     """Return which option an answer means; None where it names none, or more than one.
 
     Case, articles, hyphens and marks around it do not matter, nor do words that lead up to an option, such as "the
@@ -154,7 +154,7 @@ def option_in(told: str, named: Mapping[str, str]) -> str | None:
     meant = {_plain(name): key for name, key in named.items()}
     for yes_or_no in _SAYS.keys() & meant.keys():
         meant |= {word: meant[yes_or_no] for word in _SAYS[yes_or_no] - meant.keys()}
-    text = _plain(told)
+    text = _plain(answer)
     if text in meant:
         return meant[text]
     led = _BEGIN.match(text)

@@ -281,11 +281,11 @@ def _unread(reply: Reply) -> Reading | None:
     return Reading(None, words="", reason=reason if reply.is_cut else "unread: an empty answer")
 
 
-def _in_small_letters(held: Any) -> Any:
+def _in_small_letters(value: Any) -> Any:
     """Return JSON with the keys of its mappings in small letters."""
-    if isinstance(held, dict):
-        return {str(key).strip().casefold(): _in_small_letters(value) for key, value in held.items()}
-    return [_in_small_letters(each) for each in held] if isinstance(held, list) else held
+    if isinstance(value, dict):
+        return {str(key).strip().casefold(): _in_small_letters(cell) for key, cell in value.items()}
+    return [_in_small_letters(each) for each in value] if isinstance(value, list) else value
 
 
 def load(

@@ -134,7 +134,7 @@ class LabelReader(_Checkpoint):
         readings = []
         for logits in self._logits(images, partial(self._prepare, question)):
             chances = softmax(logits)
-            shares = [float(chances[own].sum()) for own in of_groups]
+            shares = [float(chances[labels_of_group].sum()) for labels_of_group in of_groups]
             everything = dict(zip(question.groups, shares, strict=True)) | {NONE: max(1 - sum(shares), 0.0)}
             answer = max(offered, key=everything.__getitem__)
             probabilities = tuple(everything.get(option, 0.0) for option in question.options)
@@ -183,14 +183,14 @@ class ChoiceReader(_Checkpoint):
             prompt = self._chat(ASKED.format(question=question.text, options="\n".join(lines)))
             for row, logits in enumerate(self._logits(images, partial(self._prepare, prompt))):
                 by_letter = softmax(logits)
-                own = np.array([by_letter[tokens].sum() for tokens in letters])
-                mass[row] += own.sum() / 2
-                chances[row] += own[[order.index(option) for option in options]] / own.sum() / 2
+                by_option = np.array([by_letter[tokens].sum() for tokens in letters])
+                mass[row] += by_option.sum() / 2
+                chances[row] += by_option[[order.index(option) for option in options]] / by_option.sum() / 2
         return [
             Reading(None, reason=f"no letter is answered: all of them have a probability of {on_letters:.2g}")
             if on_letters < self.card.settings["least_on_letters"]
-            else Reading(options[int(np.argmax(own))], tuple(own.tolist()))
-            for own, on_letters in zip(chances, mass, strict=True)
+            else Reading(options[int(np.argmax(by_option))], tuple(by_option.tolist()))
+            for by_option, on_letters in zip(chances, mass, strict=True)
         ]
 
     def _in_words(self, images: Sequence[Image], question: Question) -> list[Reading]:

@@ -120,16 +120,16 @@ class FaceReader:
             if len(self._faces) >= REMEMBERED:
                 self._faces.clear()
             seen = image.convert("RGB")
-            found: list[dict[str, Any]] = [*self._model.predict(seen)]
-            if not found and max(image.size) < FACE_SIDE:
+            faces: list[dict[str, Any]] = [*self._model.predict(seen)]
+            if not faces and max(image.size) < FACE_SIDE:
                 seen = enlarge(seen, FACE_SIDE)
-                found = [*self._model.predict(seen)]
-            for face in found:  # its box may reach beyond the picture
+                faces = [*self._model.predict(seen)]
+            for face in faces:  # its box may reach beyond the picture
                 left, top, right, bottom = face["face"]
                 width = max(min(right, seen.width - 1) - max(left, 0) + 1, 0)
                 height = max(min(bottom, seen.height - 1) - max(top, 0) + 1, 0)
                 face["size"] = width * height / (seen.width * seen.height)
-            self._faces[key] = found
+            self._faces[key] = faces
         return self._faces[key]
 
 
@@ -139,10 +139,10 @@ def ages_of(label: str) -> range:
     >>> [ages_of(label) for label in ("20-29", "7", "70+", "teenager")]
     [range(20, 30), range(7, 8), range(70, 121), range(0, 0)]
     """
-    found = re.fullmatch(r"(\d+)(?:\s*[-–]\s*(\d+)|(\+))?", label.strip())
-    if found is None:
+    match = re.fullmatch(r"(\d+)(?:\s*[-–]\s*(\d+)|(\+))?", label.strip())
+    if match is None:
         return range(0)
-    first, last, on = found.groups()
+    first, last, on = match.groups()
     return range(int(first), (OLDEST if on else int(last or first)) + 1)
 
 

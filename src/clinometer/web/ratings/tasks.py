@@ -221,10 +221,10 @@ def counted(
         task = task_of(session, identifier)
         raters = session.scalars(_chosen(task, rater, simulated=simulated)).all()
         if not raters and (rater or simulated):
-            found = ", ".join(session.scalars(select(Rater.name).where(Rater.task_id == identifier)).all()[:8])
+            names = ", ".join(session.scalars(select(Rater.name).where(Rater.task_id == identifier)).all()[:8])
             raise RatingsError.not_found(
                 f"task {identifier} has no {'simulated raters' if simulated else f'rater {rater!r}'}; "
-                f"found {found or 'none'}"
+                f"found {names or 'none'}"
             )
         of_raters = select(func.count(Answer.turn_id)).join(Turn).where(Turn.rater_id.in_([each.id for each in raters]))
         runs = list(dict.fromkeys(item.run for item in task.items))
