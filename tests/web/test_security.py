@@ -159,8 +159,8 @@ def test_signing_out_ends_the_session_for_every_copy_of_its_cookie(guarded_brows
 
 
 def test_sessions_end_by_themselves(runs, tmp_path, monkeypatch):
-    monkeypatch.setattr(security, "SESSION_SECONDS", 0)
     browser = client(runs, cache=tmp_path, password_hash=HASH)
+    monkeypatch.setattr(security, "SESSION_SECONDS", 0)  # of the server; the cookie stays
     assert sign_in(browser).status_code == 303
     assert browser.get("/runs").status_code == 303
 
