@@ -9,7 +9,7 @@ import pytest
 
 import clinometer.cli
 from clinometer.cli.app import EXIT_CODES
-from clinometer.cli.results import STATUS
+from clinometer.cli.runs import STATUS
 from tests import quick
 from tests.docs.pages import page
 from tests.toys import Eye, Painter, toy_suite

@@ -386,6 +386,6 @@ def test_help_has_examples_that_are_read(cli, name):
 
 def test_every_status_is_documented():
     from clinometer.cli.app import STATUS
-    from clinometer.cli.results import STATUS as OF_GATES
+    from clinometer.cli.runs import STATUS as OF_GATES
 
     assert EXIT_CODES.keys() == {0, 2, 130, STATUS, *OF_GATES.values()}

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import clinometer as cm
 from clinometer.cli.app import app
-from clinometer.cli.results import column_table
+from clinometer.cli.runs import column_table
 from clinometer.errors import Code, InvalidInputError
 from clinometer.papers.printed import models_of
 from clinometer.published import papers, published

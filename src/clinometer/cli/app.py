@@ -23,7 +23,7 @@ from clinometer.cli.options import MODEL_OPTIONS, refuse_repeated, with_options
 from clinometer.cli.reading import association_test, classify, questions, read
 from clinometer.cli.runs import card, compare, export, gate, import_, push, report, score, trace, verify
 from clinometer.cli.serve import RATINGS_COMMANDS, serve
-from clinometer.cli.tables import echo, plain_text, print_json, with_common_options
+from clinometer.cli.tables import Console, echo, plain_text, print_json, text_table, with_common_options
 from clinometer.errors import ClinometerError, InvalidInputError
 from clinometer.pipeline.request import Argument, Option
 from clinometer.suites.strict import first_problem
@@ -35,10 +35,13 @@ def plan(*, images: int | None = None, **options: Any) -> None:
 
     Also estimates the time and disk space that they would take. Draws nothing.
     """
-    from clinometer.cli.results import print_plan
+    from clinometer.studies.planning import plan_in_words
 
     image_plan = api.plan(images=images, **options)
-    print_plan(image_plan, images)
+    (title, columns, rows), lines = plan_in_words(image_plan, images)
+    console = Console()
+    console.print(text_table(title, columns, rows, left=(columns[0],)))
+    console.print_lines(lines)
     print_json(image_plan)
 
 

@@ -1,22 +1,26 @@
-"""Commands on finished images and runs: import, score, report, verify, compare, gate, card, export, push."""
+"""Commands on finished images and runs, such as import, score, compare and gate, and what they print."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
+from rich.table import Table
 
 from clinometer import api
 from clinometer._messages import printable
 from clinometer.cli.options import LogToOption, pop_given, refuse_without, with_options
 from clinometer.cli.tables import (
+    Console,
     check_place,
     echo,
+    plain_text,
     print_json,
     print_place,
     require_other_place,
+    text_table,
     write_file,
     write_table,
 )
@@ -24,7 +28,12 @@ from clinometer.errors import InvalidInputError
 from clinometer.pipeline.request import Option
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from clinometer.exports.board import Paper
+    from clinometer.gates import Gate
+    from clinometer.runs import Run
+    from clinometer.runs.several import Comparison
 
 
 @with_options(api.score_run)
@@ -78,7 +87,6 @@ def report(
 ) -> None:
     """Write a run's report again, or compare it with a paper's tables."""
     from clinometer.cli.console import print_report_place
-    from clinometer.cli.results import print_paper_tables
     from clinometer.pipeline.results import write_report
 
     opened = api.open_run(run)
@@ -93,6 +101,76 @@ def report(
         typer.echo(f"clinometer: {printable(damage)}", err=True)
     print_report_place(opened)
     print_json("files", of="report", place=opened.directory.shown, files=["report.html"], remarks=damages)
+
+
+PAPER_KEYS = ("category", "concept", "group", "setting")
+
+
+def print_paper_tables(run: Run, paper: str, models: Sequence[str], out: Path | None) -> None:
+    """Print a paper's tables beside the run's numbers, and write them."""
+    from clinometer._csv import csv_text
+    from clinometer.papers.printed import models_of
+
+    check_place(out)
+    cells = api.paper_table(run, paper, models=models)
+    console, labels = Console(), models_of(paper)
+    for (name, column), column_cells in cells.groupby(["table", "column"], sort=False):
+        console.print(column_table(f"{name}: {column}", column_cells, labels))
+    lines = list(remarks(run, cells, labels))
+    console.print_lines(lines)
+    print_json("tables", of="report", tables={f"paper {paper}": cells}, remarks=lines)
+    if out is not None:
+        write_table(cells, out)
+        return
+    name = f"paper-{paper}.csv"
+    run.ledger.write_bytes(name, csv_text(cells).encode("utf-8", "backslashreplace"))
+    print_place("Table", run.directory.path(name))
+
+
+def column_table(title: str, column_cells: pd.DataFrame, labels: dict[str, str]) -> Table:
+    """Return one printed column: a row a printed row, with the number of each of the paper's models."""
+    from clinometer.report import wording
+
+    models = list(dict.fromkeys(column_cells.model))
+    names = [name for name in PAPER_KEYS if (column_cells[name] != "").any()]
+    table = Table(title=plain_text(title), title_justify="left")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for header in [plain_text(labels[model]) for model in models] + ["this run", "95 %"]:
+        table.add_column(header, justify="right", overflow="fold")
+    for model in models:
+        header = f"less {plain_text(labels[model])}" if len(models) > 1 else "difference"
+        table.add_column(header, justify="right", overflow="fold")
+    digits = 1 + max(len(text.partition(".")[2]) for text in column_cells.printed)
+    for row, row_cells in column_cells.groupby(names, sort=False):
+        cells = row_cells.to_dict("records")
+        run = [wording.number(cells[0]["run"], digits), wording.interval(cells[0]["low"], cells[0]["high"], digits)]
+        printed = [cell["printed"].replace("-", wording.MINUS) for cell in cells]
+        differences = [wording.signed(cell["difference"], digits) for cell in cells]
+        table.add_row(*(plain_text(str(text)) for text in (*row, *printed, *run, *differences)))
+    return table
+
+
+def remarks(run: Run, cells: pd.DataFrame, labels: dict[str, str]) -> Iterator[str]:
+    """Yield whose numbers are compared, under which protocol, and what is known of single cells."""
+    from clinometer.report import wording
+    from clinometer.runs.record import recorded_departures
+
+    name, models = run.model_card["name"], list(dict.fromkeys(cells.model))
+    others = [labels[model] for model in models if not cells[cells.model == model].same_model.any()]
+    if others:
+        yield f"The run's model is {name}, which is not {' or '.join(others)}: a difference is one of models, too."
+    departures = recorded_departures(run.record)
+    if departures is None:
+        yield "The run was not made under the paper's protocol (--protocol paper); its settings may be others."
+    elif departures:
+        yield "Departures from the protocol: " + "; ".join(departure.sentence for departure in departures) + "."
+    noted = cells.assign(note=cells.note.str.split("; ")).explode("note")
+    for note, noted_cells in noted[noted.note != ""].groupby("note", sort=False):
+        first = noted_cells.iloc[0]
+        cell = ", ".join(filter(None, [first.column, *(first[name] for name in PAPER_KEYS)]))
+        more = wording.count(len(noted_cells) - 1, "more cell")
+        yield f"{cell}{f' and {more}' if len(noted_cells) > 1 else ''}: {note}."
 
 
 @with_options(api.verify_run, api.review_registration, optional=("registration",))
@@ -143,7 +221,6 @@ def verify(
 def compare(runs: list[str], *, out: str | None = None, log_to: LogToOption = None) -> None:
     """Compare runs with the first: which leans more, and by how much."""
     from clinometer.cli.console import send_to
-    from clinometer.cli.results import print_comparisons
 
     compared = api.compare(*runs, out=out)
     print_comparisons(compared)
@@ -154,6 +231,36 @@ def compare(runs: list[str], *, out: str | None = None, log_to: LogToOption = No
         print_place("Report", page)
     print_json(compared, report=page)
     send_to(log_to, compared)
+
+
+def print_comparisons(comparisons: Sequence[Comparison]) -> None:
+    """Print, for each, one row per concept (or test, or prompt), one sentence, and what was compared with what."""
+    from clinometer.pipeline.comparison_page import (
+        comparison_caution,
+        comparison_refusals,
+        comparison_tables,
+        comparison_verdict,
+        pairing_in_words,
+    )
+    from clinometer.report.differences import all_runs, pair_names
+
+    console = Console()
+    for run in all_runs(comparisons):
+        if run.unchecked:
+            console.print(f"{plain_text(run.url)}: {run.unchecked}.", soft_wrap=True)
+    for comparison, names in zip(comparisons, pair_names(comparisons), strict=True):
+        for table in comparison_tables(comparison, names, short=True):
+            left = (table.columns[0], "verdict")
+            console.print(text_table(table.title, table.columns, table.rows, left=left))
+            console.print(f"[dim]{plain_text(table.note)}[/]")
+        console.print(f"[bold]{plain_text(comparison_verdict(comparison, names))}[/]")
+        caution = " ".join(filter(None, comparison_caution(comparison, names)))
+        if caution:
+            console.print(plain_text(caution))
+        refusals = comparison_refusals(comparison, names)
+        if refusals:
+            console.print(plain_text(refusals))
+        console.print(plain_text(pairing_in_words(comparison)))
 
 
 RULE: Final[dict[str, Option]] = {
@@ -209,7 +316,6 @@ def gate(
 
     Exits with status 0 if all hold, 1 if one is broken, 3 if one is undecided.
     """
-    from clinometer.cli.results import STATUS, print_gate
     from clinometer.gates import policy_from_mapping
     from clinometer.gates.outcome import explanations, junit, markdown
 
@@ -240,6 +346,43 @@ def gate(
     status = 0 if allow_undecided and judged.outcome != "broken" else STATUS[judged.outcome]
     print_json(judged, exit_code=status, explanations=list(explanations(judged)))
     raise typer.Exit(status)
+
+
+STATUS: Final = {"holds": 0, "broken": 1, "undecided": 3}
+"""Exit status by outcome; 2 is a user's mistake."""
+
+MOST_ROWS: Final = 40
+"""Numbers that a terminal shows; all are in the file."""
+
+
+def print_gate(judged: Gate, *, explain: bool = False) -> None:
+    """Print a line a rule, the numbers of broken ones and what follows; or why each number came out so."""
+    from clinometer.gates.outcome import columns_of, explanations, gate_in_words, rule_in_words, way_on
+
+    console = Console()
+    if judged.unchecked:
+        console.print(f"{plain_text(judged.unchecked)}.", soft_wrap=True)
+    if judged.policy.title:
+        console.print(f"[bold]{plain_text(judged.policy.title)}[/]")
+    if judged.history is not None:
+        console.print(plain_text(judged.history.in_words()), soft_wrap=True)
+    explained = iter(explanations(judged))
+    for rule in judged.rules:
+        console.print(plain_text(rule_in_words(rule)))
+        open_rows = rule.rows[rule.rows.outcome != "holds"]
+        if explain:
+            for _ in range(len(rule.rows)):
+                console.print(plain_text(f"  {next(explained)}"))
+        elif len(open_rows):  # those that are broken, the farthest first, then those that are undecided
+            columns = columns_of(judged, open_rows.sort_values(["outcome", "p"], kind="stable"))
+            cells = list(zip(*(column[:MOST_ROWS] for column in columns.values()), strict=True))
+            table = text_table("", list(columns), cells, left=set(columns) - {"value", "95 %"})
+            if len(open_rows) > MOST_ROWS:
+                table.caption = f"{MOST_ROWS} of {len(open_rows)} are shown; --out FILE has all"
+            console.print(table)
+    console.print(f"[bold]{gate_in_words(judged)}[/]")
+    if explain:
+        console.print(plain_text(way_on(judged)))
 
 
 @with_options(api.import_counts, api.import_images, optional=("folder", "file"))
