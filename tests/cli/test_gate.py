@@ -31,6 +31,8 @@ def shown(monkeypatch, tmp_path):
     """What the command prints, on a wide terminal."""
     from rich.console import Console
 
+    from clinometer.cli import runs
+
     console = Console(width=200, record=True, file=(tmp_path / "shown").open("w"))
     monkeypatch.setattr(runs, "Console", lambda: console)
     return console.export_text
