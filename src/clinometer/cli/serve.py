@@ -91,7 +91,11 @@ def serve(
             )
     cache = cache or default_cache()
     if export is not None:
-        _export(places, export, cache)
+        from clinometer.web.explorer import write_site
+
+        written = write_site(places, export, cache)
+        typer.echo(f"{len(written)} pages: {export / 'index.html'}")
+        print_json("files", of="serve --export", place=str(export), files=[str(export / name) for name in written])
         return
     # the password first: without one that is needed nothing is touched
     password_hash = guarded(host, password_given(password_file))
@@ -103,14 +107,6 @@ def serve(
         behind_https=behind_https, session_key=kept_key(file.parent if file is not None else default_data()),
     )  # fmt: skip
     _listen(settings, demo=demo)
-
-
-def _export(places: tuple[str, ...], folder: Path, cache: Path) -> None:
-    from clinometer.web.explorer import write_site
-
-    written = write_site(places, folder, cache)
-    typer.echo(f"{len(written)} pages: {folder / 'index.html'}")
-    print_json("files", of="serve --export", place=str(folder), files=[str(folder / name) for name in written])
 
 
 def require_web(command: str) -> None:

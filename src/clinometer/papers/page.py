@@ -29,9 +29,17 @@ from clinometer.papers.paper import (
     RowsDrawing,
     rehearsed_words,
 )
-from clinometer.papers.pictures import counted_cells, printed_p, said_of
 from clinometer.papers.planning import GIVEN, REFERENCE, AnyRun, PlannedCounts, Reproduction
-from clinometer.papers.printed import DRAWN, correlations, models_of, paper_table, with_q
+from clinometer.papers.printed import (
+    DRAWN,
+    correlations,
+    counted_cells,
+    models_of,
+    paper_table,
+    printed_p,
+    said_of,
+    with_q,
+)
 from clinometer.papers.printed import GIVEN as GIVEN_PORTRAITS
 from clinometer.papers.tables import LaidTable, component_rows, laid_out
 from clinometer.report import wording

@@ -21,7 +21,7 @@ from clinometer.models import reference
 from clinometer.models.files.source import PortraitSource
 from clinometer.models.protocols import GenerationRequest, Generator
 from clinometer.papers.paper import CountedRun, Paper, PaperRun, load_paper, rehearsal_file, rehearsed_words
-from clinometer.papers.pictures import counts_of_labels
+from clinometer.papers.printed import counts_of_labels
 from clinometer.pipeline.audits import given_portraits
 from clinometer.pipeline.execution import part_size_of
 from clinometer.pipeline.recipes import Models

@@ -1,19 +1,32 @@
-"""A paper's printed tables beside a run's numbers, cell by cell, and in the order of its concepts beside people's."""
+"""A paper's printed numbers beside what was measured: of a run, cell by cell, and of pictures that people labelled.
+
+The order of a table's concepts is compared with people's, too. A paper whose pictures are given, and not drawn, has its
+numbers from a folder with counts of labels::
+
+    FOLDER/pictures.csv    file, model, concept, prompt, and what people saw: seen_gender, seen_race; a row a picture
+    FOLDER/printed.csv     model, concept, p and, where the labels are not seen_gender, label: what the paper prints
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from math import isfinite, nan
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import pandas as pd
 
-from clinometer.errors import InvalidInputError
+from clinometer._csv import csv_text
+from clinometer._messages import MISSING, composed, first_and_more, named_in_a_line, quoted
+from clinometer.errors import ImportManifestError, InvalidInputError
+from clinometer.models.files import read_csv
 from clinometer.papers.paper import Correlated
 from clinometer.published import Published, papers, published
 from clinometer.report import wording
+from clinometer.report.rows import Row, Scores
 from clinometer.runs.run import Run
 from clinometer.stats.agreement import Agreement, kendall_tau_b
 from clinometer.stats.multiplicity import benjamini_hochberg
@@ -162,3 +175,171 @@ def tau_of(people: pd.Series, machine: pd.Series) -> Agreement:
     if len(both) < FEWEST:
         return Agreement(nan, nan, nan, len(both), reason="fewer than three concepts have both")
     return kendall_tau_b(both.people.to_numpy(), both.machine.to_numpy())
+
+
+LIST: Final = "pictures.csv"
+PRINT: Final = "printed.csv"
+KEYS: Final = ("file", "model", "concept", "prompt")
+DISCARDED: Final = "discarded"
+"""The group, in a table of counts, of pictures of which nobody could tell."""
+
+LABEL: Final = "seen_gender"
+"""The labels that printed p-values are of where the file does not say."""
+
+BETWEEN: Final = ": "
+"""Separates the model from what it was asked for, in the name of a concept."""
+
+BY_SETTING: Final = "by_setting"
+LEVEL: Final = 0.05
+SHARES, SAME = "share of pictures", "same shares at every prompt?"
+CHI_SQUARED, EXACT, Q = "χ² p", "exact p", "q"
+
+
+def counts_of_labels(folder: Path, label: str) -> tuple[str, int]:
+    """Return a table of counts, as ``clinometer import --counts`` reads it, and the number of pictures.
+
+    Concepts are models with what they drew, settings are prompts.
+
+    Raises
+    ------
+    ImportManifestError
+        There is no such folder or list, a column or a value is missing, or a picture is: the message names file, line
+        and field.
+    """
+    counts, groups = Counter[tuple[str, str, str]](), dict[str, None]()
+    for row in _rows(folder, label):
+        groups.setdefault(row[label], None)
+        counts[f"{row['model']}{BETWEEN}{row['concept']}", row["prompt"], row[label]] += 1
+    concepts, prompts = (list(dict.fromkeys(key[at] for key in counts)) for at in (0, 1))
+    if len(prompts) < 2:
+        raise ImportManifestError.too_few(
+            f"{LIST}, prompt: found {named_in_a_line(prompts) or 'none'}; expected two or more"
+        )
+    for concept in concepts:
+        if lacking := [prompt for prompt in prompts if not any(counts[concept, prompt, group] for group in groups)]:
+            raise ImportManifestError.missing(
+                f"{LIST}: no picture of {concept} at prompt {first_and_more(lacking, 3)}; every model draws every "
+                "concept at every prompt, or leave it out"
+            )
+    table = [
+        {"concept": concept, "setting": prompt, "group": group, "n": counts[concept, prompt, group]}
+        for concept in concepts
+        for prompt in prompts
+        for group in groups
+    ]
+    return csv_text(pd.DataFrame(table)), counts.total()
+
+
+def _rows(folder: Path, label: str) -> Iterator[dict[str, str]]:
+    """Yield each picture of the list, checked."""
+    if not folder.is_dir() or not (folder / LIST).is_file():
+        found = "no such folder" if not folder.is_dir() else f"it holds no {LIST}"
+        raise ImportManifestError.unreadable(
+            f"{folder}: {found}; give a folder of pictures and {LIST} with the columns {', '.join(KEYS)}, {label}"
+        )
+
+    def check_fields(name: str, fields: Sequence[str]) -> None:
+        if lacking := [field for field in (*KEYS, label) if field not in fields]:
+            raise ImportManifestError.missing(
+                f"{name}, line 1: found the columns {named_in_a_line(fields)}; {lacking[0]} is missing: expected "
+                f"{', '.join(KEYS)}, {label}"
+            )
+
+    seen = dict[str, int]()
+    for line, record in read_csv(folder / LIST, check_fields):
+        row = {field: composed(str(record.get(field) or "").strip()) for field in (*KEYS, label)}
+        where = f"{LIST}, line {line}"
+        if empty := next((field for field in KEYS if not row[field]), None):
+            raise ImportManifestError.missing(f"{where}, {empty}: it is empty; fill it in")
+        if BETWEEN in row["model"]:
+            raise ImportManifestError.malformed(
+                f"{where}, model: found {quoted(row['model'])}; leave out {quoted(BETWEEN)}"
+            )
+        if row["file"] in seen:
+            raise ImportManifestError.duplicate(
+                f"{where}, file: {row['file']} is in line {seen[row['file']]}; leave one out"
+            )
+        if not (folder / row["file"]).is_file():
+            raise ImportManifestError.not_found(
+                f"{where}, file: there is no {quoted(row['file'])} in {folder}; restore it"
+            )
+        seen[row["file"]] = line
+        row[label] = DISCARDED if row[label] in MISSING else row[label]
+        yield row
+
+
+def printed_p(folder: Path, label: str) -> dict[tuple[str, str], str]:
+    """Read the p-values that a paper prints, by model and concept; none where they are not at hand.
+
+    Raises
+    ------
+    ImportManifestError
+        The file has other columns.
+    """
+    if not (folder / PRINT).is_file():
+        return {}
+
+    def check_fields(name: str, fields: Sequence[str]) -> None:
+        if {"model", "concept", "p"} - set(fields):
+            raise ImportManifestError.missing(
+                f"{name}, line 1: found the columns {named_in_a_line(fields)}; expected model, concept, p[, label]"
+            )
+
+    rows = [record for _, record in read_csv(folder / PRINT, check_fields)]
+    return {
+        (row["model"].strip(), row["concept"].strip()): (row["p"] or "").strip()
+        for row in rows
+        if (row.get("label") or LABEL).strip() == label
+    }
+
+
+def counted_cells(scores: Scores, printed: dict[tuple[str, str], str]) -> pd.DataFrame:
+    """Format a run of counts as cells of a table: shares with intervals, the paper's test, the exact one, and q."""
+    cells = [
+        _cell(row, row.setting, row.group, row.value, row.low, row.high)
+        for row in scores.select("share", "share", encoder="")
+    ]
+    tests = {BY_SETTING: (EXACT, Q), f"{BY_SETTING}_chi_squared": (CHI_SQUARED,)}
+    for component in reversed(tests):
+        for row in scores.select("share", component, encoder=""):
+            for column in tests[component]:
+                value = row.q if column == Q else row.p
+                cells.append(_cell(row, SAME, column, value, nan, nan, printed if column == CHI_SQUARED else {}))
+    return pd.DataFrame(cells)
+
+
+def _cell(
+    row: Row, setting: str, column: str, value: float, low: float, high: float,
+    in_print: dict[tuple[str, str], str] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    model, _, concept = row.concept.partition(BETWEEN)
+    text = (in_print or {}).get((model, concept), "")
+    number = float(pd.to_numeric(text, errors="coerce"))
+    return {
+        "table": SHARES, "model": model, "column": column, "concept": concept, "category": "", "group": "",
+        "setting": setting, "printed": text, "paper": number, "encoder": "", "run": value, "low": low, "high": high,
+        "difference": value - number, "paper_inside": None, "same_model": True, "note": row.reason,
+    }  # fmt: skip
+
+
+def said_of(cells: pd.DataFrame) -> list[str]:
+    """Count the cells in which each test finds a difference, and what correcting for their number leaves."""
+    tests = cells[cells.setting == SAME]
+    tested = len(tests[tests.column == EXACT])
+    counts = {column: int((tests.run[tests.column == column] < LEVEL).sum()) for column in (CHI_SQUARED, EXACT, Q)}
+    lines = [
+        f"of {wording.count(tested, 'cell')}, χ² without a correction puts {counts[CHI_SQUARED]} below .05, the exact "
+        f"test {counts[EXACT]}; {counts[Q]} have q < .05 once all {tested} are corrected for (Benjamini and Hochberg)."
+    ]
+    printed = tests[tests.printed != ""]
+    if len(printed):
+        below = int((printed.paper < LEVEL).sum() + printed.printed.str.startswith("<").sum())
+        lines.append(
+            f"{PRINT} has the p-values of {wording.count(len(printed), 'cell')}, of which {below} lie below .05."
+        )
+    else:
+        lines.append(
+            f"The paper's own p-values are not available: put {PRINT} (model, concept, p) next to {LIST}, and they are "
+            "shown in the column of χ²."
+        )
+    return lines

@@ -13,7 +13,6 @@ from clinometer.errors import InvalidInputError, RunError, RunMismatchError
 from clinometer.models.protocols import Generator
 from clinometer.papers.page import write_page
 from clinometer.papers.paper import ALL, Paper, load_paper, paper_names
-from clinometer.papers.pictures import counts_of_labels
 from clinometer.papers.planning import (
     COUNTS,
     REPRODUCTION,
@@ -31,6 +30,7 @@ from clinometer.papers.planning import (
     rate_of,
     read_record,
 )
+from clinometer.papers.printed import counts_of_labels
 from clinometer.pipeline.audits import Workers, audit
 from clinometer.pipeline.recipes import Models, named_encoders
 from clinometer.runs import Directory, Progress
