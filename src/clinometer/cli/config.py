@@ -177,8 +177,8 @@ def words_of(context: Any) -> list[str]:
     return words
 
 
-def read_defaults(group: Any, folder: Path | None = None) -> list[Defaults]:
-    """Read the defaults of the folder and then the user's own, of which the former win.
+def read_defaults(group: Any) -> list[Defaults]:
+    """Read the defaults of the working directory and then the user's own, of which the former win.
 
     Those of the folder are ``clinometer.toml``, or else ``[tool.clinometer]`` of a project.
 
@@ -188,7 +188,7 @@ def read_defaults(group: Any, folder: Path | None = None) -> list[Defaults]:
         A file cannot be read, or names a command or an option that there is not.
     """
     found: list[Defaults] = []
-    places = [(folder or Path()) / FOLDER_FILE, (folder or Path()) / PROJECT_FILE, own_folder() / OWN_FILE]
+    places = [Path(FOLDER_FILE), Path(PROJECT_FILE), own_folder() / OWN_FILE]
     for place in places:
         is_own = place is places[-1]
         is_project = place.name == PROJECT_FILE
@@ -203,8 +203,7 @@ def read_defaults(group: Any, folder: Path | None = None) -> list[Defaults]:
         except (OSError, ValueError, RecursionError) as error:
             if is_project:  # somebody else's file, and whoever builds with it will say so
                 continue
-            reason = getattr(error, "strerror", None) or str(error)
-            raise InvalidInputError.cannot_read(name, reason) from error
+            raise InvalidInputError.cannot_read(name, error) from error
         if is_project:
             tool = content.get("tool")
             content = tool.get("clinometer") if isinstance(tool, dict) else None
