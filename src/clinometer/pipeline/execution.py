@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from clinometer._cores import one_thread
-from clinometer.errors import InvalidInputError, ModelError, RunMismatchError, RunNotFoundError, SuiteError
+from clinometer.errors import ModelError, RunMismatchError, RunNotFoundError, SuiteError
 from clinometer.metrics.stopping import StoppingRule
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.models.readers import Reader
@@ -194,8 +194,13 @@ class SteeredRounds(Rounds):
         return self._plan_more(more, run, generator)
 
 
+def rule_of(until: str | float) -> StoppingRule:
+    """Return the stopping rule of ``until``, which is ``"decided"`` or a precision."""
+    return StoppingRule() if until == "decided" else StoppingRule(float(until))
+
+
 def rounds_of(suite: Suite, until: str | float, images: int | None, *, labelled: bool = False) -> Rounds:
-    """Read the rule as a user gives it: ``"decided"``, or a precision; ``images`` is the most a concept gets.
+    """Return the rounds that a suite is drawn in; ``images`` is the most a concept gets.
 
     ``labelled`` : whether labelled pictures show how often readers err.
 
@@ -203,18 +208,8 @@ def rounds_of(suite: Suite, until: str | float, images: int | None, *, labelled:
     ------
     SuiteError
         The suite's study is drawn in one go.
-    InvalidInputError
-        Not a stopping rule.
     """
-    try:
-        if isinstance(until, bool):
-            raise ValueError("it would pass for the number 1")
-        rule = StoppingRule() if until == "decided" else StoppingRule(float(until))
-    except (ValueError, InvalidInputError) as error:
-        raise InvalidInputError.out_of_range(
-            f"expected 'decided' or a positive precision, found {until!r}", field="until"
-        ) from error
-    rounds = Rounds(rule, suite, labelled)
+    rounds = Rounds(rule_of(until), suite, labelled)
     if images is not None:
         return rounds
     most = max((spec.images for spec in suite.prompt_specs() if spec.concept), default=1)

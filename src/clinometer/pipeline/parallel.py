@@ -13,6 +13,7 @@ from collections.abc import Generator as Iteration
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from clinometer._cores import use_threads
@@ -79,7 +80,7 @@ class Parallel(Executor):
         elif isinstance(stage, WholeStage):
             if stage.is_missing(run, generator):
                 work = self._work(stage.make, run, self.generator_recipe, generator)
-                self._make(run, work, [TEXTS], Silently(progress), stage.title)
+                self._make(run, work, [TEXTS], NotesAlone(progress.note), stage.title)
         elif stage.missing is None:
             parts = {part: samples for part, samples in run.parts.items() if samples[0].source}
             self._draw(stage.make, run, generator, parts, progress, stage.title)
@@ -98,7 +99,7 @@ class Parallel(Executor):
         with forget_on_failure(run, name):
             self._make(run, work, self._units(missing), progress, f"encoding with {name}")
             if not run.vectors.has_saved_again(name):  # a worker that has some parts only cannot measure it
-                self._make(run, work, [TEXTS], Silently(progress), "texts")
+                self._make(run, work, [TEXTS], NotesAlone(progress.note), "texts")
         run.encoders.finish(encoder.card)
 
     def read(self, run: Run, reader: Reader, progress: Progress) -> None:
@@ -126,7 +127,7 @@ class Parallel(Executor):
         work = self._work(encode, run, self.encoders[encoder.card.name], encoder)
         with forget_on_failure(run, encoder.card.name):
             if not run.vectors.has_texts(encoder.card.name):
-                self._make(run, work, [TEXTS], Silently(progress), "texts")
+                self._make(run, work, [TEXTS], NotesAlone(progress.note), "texts")
         return work
 
     def pool(self, progress: Progress) -> Pool:
@@ -244,18 +245,15 @@ def _forget_unmet_on_failure(run: Run, parts: Iterable[int]) -> Iterator[set[int
         raise
 
 
-class Silently(NoProgress):
+class NotesAlone(NoProgress):
     """A listener that passes on what should be read, and nothing else."""
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
 
     def note(self, message: str) -> None:
         """Pass it on."""
-        self._progress.note(message)
-
-
-_NO_SIZES: Mapping[int, int] = {}
+        self._note(message)
 
 
 def finish_units(
@@ -264,7 +262,7 @@ def finish_units(
     units: Sequence[Unit],
     progress: Progress,
     names: Mapping[int, str],
-    images: Mapping[int, int] = _NO_SIZES,
+    images: Mapping[int, int] = MappingProxyType({}),
 ) -> Iteration[Done, None, None]:
     """Run units and yield each as it ends; at the end, raise if some are missing.
 
@@ -375,29 +373,18 @@ class StageWork:
         worker.begin(unit)
         converts = offers(model, Converts)
         before = dict(model.conversions) if converts else {}
-        notes = _Notes()
-        self.stage(run, model, notes)
+        notes = list[str]()
+        self.stage(run, model, NotesAlone(notes.append))
         after = model.conversions if converts else {}
         statuses = run.drawn.statuses() if self.draws else ()
         return WorkOutcome(
-            notes=tuple(notes.messages),
+            notes=tuple(notes),
             batch_size=getattr(model, "batch_size", None),
             results=tuple(GenerationResult(key, status, None, reason) for key, status, reason in statuses),
             conversions={what: count - before.get(what, 0) for what, count in after.items()},
             written=worker.created,
             own_encoders=tuple(worker.own_encoders),
         )
-
-
-class _Notes(NoProgress):
-    """Keeps what is to be read, for the driver to say."""
-
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def note(self, message: str) -> None:
-        """Collect it."""
-        self.messages.append(message)
 
 
 def threads_of_a_worker() -> int:

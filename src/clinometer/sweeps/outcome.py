@@ -37,7 +37,7 @@ from clinometer.metrics.differences import judged_over_grid, judged_when_stopped
 from clinometer.metrics.records import Score
 from clinometer.metrics.stopping import Evidence, StoppingRule, in_family
 from clinometer.pipeline.comparison import compare_runs, evidence_between, split_runs
-from clinometer.pipeline.execution import FIRST_ROUND, LATER_ROUND
+from clinometer.pipeline.execution import FIRST_ROUND, LATER_ROUND, rule_of
 from clinometer.pipeline.results import resamples_of, score_study
 from clinometer.report.rows import Scores, scores_table
 from clinometer.runs import Directory, NoProgress, Progress, Run
@@ -268,11 +268,9 @@ class SweepRounds:
     @classmethod
     def of(cls, directory: Directory, record: SweepRecord) -> SweepRounds:
         """Go on where a record has come to."""
-        until = record.common["until"]
-        rule = StoppingRule() if until == "decided" else StoppingRule(float(until))
         rounds = {name: suite_rounds.model_copy(deep=True) for name, suite_rounds in (record.rounds or {}).items()}
         suites = {str(suite): rounds.get(str(suite)) or SuiteRounds() for suite in record.grid.values("suite")}
-        return cls(directory, record.grid, rule, rounds | suites)
+        return cls(directory, record.grid, rule_of(record.common["until"]), rounds | suites)
 
     def targets(self, cell: Cell) -> dict[str, int]:
         """Count how many images each concept of a cell is to have by now."""
