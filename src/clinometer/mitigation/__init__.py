@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from clinometer.errors import InvalidInputError, SuiteError
-from clinometer.pipeline.request import Argument, AskedSuite, Option, Place, documented
+from clinometer.pipeline.request import Argument, AskedSuite, Option, Place, ask, documented
 
 if TYPE_CHECKING:
     from clinometer.mitigation.making import Job, Made, Mitigated, methods
@@ -120,7 +120,7 @@ def mitigate(
         raise SuiteError.unsupported(
             f"suite {whole.name} is of study {whole.study}, which has no neutral prompts; expected leaning"
         )
-    learned = whole.with_options(concepts=making.read_concepts(concepts)) if concepts is not None else whole
+    learned = whole.with_options(concepts=ask(concepts=concepts).concepts) if concepts is not None else whole
     groups = making.groups_of(whole, words or {})
     compared = list(whole.groups) if whole.axis is None else [whole.axis.a, whole.axis.b]
     shares = {name: 1 / len(compared) for name in compared} if target is None else dict(target)

@@ -254,13 +254,6 @@ def check(**fields: Any) -> Mitigation:
         raise InvalidInputError(problem.removeprefix("target: "), code=code_of(error), field=name) from error
 
 
-def read_concepts(concepts: int | Sequence[str] | str) -> int | list[str]:
-    """Read a number of concepts, or names as a list or separated by commas."""
-    if isinstance(concepts, str):
-        return int(concepts) if concepts.strip().isdecimal() else [name.strip() for name in concepts.split(",")]
-    return concepts if isinstance(concepts, int) else list(concepts)
-
-
 def groups_of(suite: LeaningSuite, words: Mapping[str, str]) -> dict[str, GroupWords]:
     """Find how each group is named: as asked, as an adjective of "person" in its prompts, by its name, or first."""
     if unknown := [name for name in words if name not in suite.groups]:
