@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec, Protocol
 
-from clinometer.api.runs import AskedPolicy
+from clinometer.api.runs import AskedPolicy, open_run
 from clinometer.errors import ImportManifestError, InvalidInputError, SuiteError
 from clinometer.pipeline.request import (
     FREE,
     RESAMPLES,
+    RESAMPLING_SEED,
     Argument,
     AskedEngine,
     AskedModel,
@@ -90,7 +91,6 @@ def audit(
     SuiteError, ModelError, RunError, EngineError, InvalidInputError
         Each says what was found, what was expected, and the way out. What was finished stays in ``out``.
     """
-    from clinometer.api.run import Run
     from clinometer.pipeline.audits import Workers
     from clinometer.pipeline.audits import audit as run_audit
     from clinometer.pipeline.recipes import Models
@@ -101,8 +101,8 @@ def audit(
     if request.registration is not None:
         from clinometer.gates.registration import audit_registered
 
-        return Run(audit_registered(request, lambda merged: run_audit(merged, Models(), workers, progress)))
-    return Run(run_audit(request, Models(), workers, progress))
+        return open_run(audit_registered(request, lambda merged: run_audit(merged, Models(), workers, progress)))
+    return open_run(run_audit(request, Models(), workers, progress))
 
 
 @documented
@@ -216,7 +216,7 @@ def import_images(
     encoder: Annotated[
         Encoders, replace(option_of("encoder"), help=f"Required for images: {option_of('encoder').help}", default="")
     ] = "reference",
-    seed: Annotated[int, Option("Seed for the resampling.")] = 0,
+    seed: Annotated[int, RESAMPLING_SEED] = 0,
     resamples: Annotated[int, option_of("resamples")] = RESAMPLES,
     report: Annotated[bool, option_of("report")] = True,
     reference: Annotated[Place | None, option_of("reference")] = None,
@@ -239,7 +239,6 @@ def import_images(
     SuiteError
         The suite's study needs a model besides the images.
     """
-    from clinometer.api.run import Run
     from clinometer.models.files import Manifest
     from clinometer.pipeline.audits import Workers, default_out, load_asked_suite, run_job
     from clinometer.pipeline.execution import Job
@@ -279,7 +278,9 @@ def import_images(
     source.assign({sample.id: sample.file for sample in plan})
     job = Job(audited_suite, source, lambda: plan, seed, origin="imported", options=options)
     out = out or default_out(source.card, audited_suite)
-    return Run(run_job(job, out, encoder, device, Models(), Workers(engine, workers), ReadyModel(source), progress))
+    return open_run(
+        run_job(job, out, encoder, device, Models(), Workers(engine, workers), ReadyModel(source), progress)
+    )
 
 
 @documented
@@ -311,7 +312,6 @@ def import_counts(
     ImportManifestError
         The table is not one: the message names file, line and field.
     """
-    from clinometer.api.run import Run
     from clinometer.pipeline.results import refresh_report, score
     from clinometer.readings.standard import read_reference
     from clinometer.runs import Directory, listening
@@ -334,7 +334,7 @@ def import_counts(
         del counts  # the run has them from here on
         score(run, progress)
         refresh_report(run)
-    return Run(directory.url)
+    return open_run(directory.url)
 
 
 def _list_finished_images(

@@ -5,11 +5,13 @@ What a function needs is imported when it is called: the command line reads the 
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.request import (
+    RESAMPLING_SEED,
     Argument,
     AskedEncoder,
     AskedModel,
@@ -36,9 +38,7 @@ if TYPE_CHECKING:
 
 @documented
 def plan(
-    suite: Annotated[
-        AskedSuite | None, Option("A built-in suite or a YAML file.", short="-s", default="the pilot's")
-    ] = None,
+    suite: Annotated[AskedSuite | None, replace(option_of("suite"), several=None, default="the pilot's")] = None,
     *,
     pilot: Annotated[AskedRun | None, Option("A scored run of the suite.", short="-p", metavar="RUN")] = None,
     images: Annotated[int | None, option_of("images")] = None,
@@ -120,7 +120,7 @@ def association_test(
     max_missing: Annotated[float, Option("Largest share of a set that may be missing.")] = 0.2,
     permutations: int = 9_999,
     resamples: int = 9_999,
-    seed: Annotated[int, Option("Seed for the resampling.")] = 0,
+    seed: Annotated[int, RESAMPLING_SEED] = 0,
     device: Annotated[str, option_of("device")] = "auto",
 ) -> "pd.DataFrame":
     """Run WEAT, SEAT or iEAT on words, sentences or pictures: a row a test.

@@ -107,7 +107,6 @@ def score_run(
         A file is missing or is not what was written; an encoder that cannot be used; an unknown setting; no encoder
         of a name that is to be dropped, or no other than those.
     """
-    from clinometer.api.run import Run
     from clinometer.models.protocols import weights_of
     from clinometer.pipeline.audits import Workers, executor_of
     from clinometer.pipeline.recipes import Models, require_texts
@@ -117,7 +116,7 @@ def score_run(
     from clinometer.runs import listening
 
     progress = listening(progress)
-    run = Run(path)
+    run = open_run(path)
     if encoder or drop_encoder:
         run.require_images("an encoder")
     with run.directory.locked():
@@ -187,12 +186,11 @@ def trace_run(
         The run is not drawn to the end, or another model drew it; its study follows no way; a model that shows no
         steps; a step beyond the schedule.
     """
-    from clinometer.api.run import Run
     from clinometer.metrics.records import TRACE
     from clinometer.pipeline.execution import trace_run as trace_again
     from clinometer.runs import listening
 
-    opened = Run(run)
+    opened = open_run(run)
     trace_again(
         opened, listening(progress), model=model, encoder=encoder, model_options=model_options, steps=steps,
         decoder=decoder, latents=latents, device=device,
@@ -285,7 +283,6 @@ def read_run(
         A run that is not drawn to the end, or a file that is not what was written; no such question; a reader that
         cannot answer it, or whose answers cost more than the budget.
     """
-    from clinometer.api.run import Run
     from clinometer.models import load_encoder
     from clinometer.models.protocols import weights_of
     from clinometer.pipeline.audits import Workers, executor_of, questions_of
@@ -298,7 +295,7 @@ def read_run(
     from clinometer.runs.encoding import require_drawn
     from clinometer.runs.reading import answers_again, answers_to_come
 
-    progress, opened_run = listening(progress), Run(run)
+    progress, opened_run = listening(progress), open_run(run)
     opened_run.require_images("a reader")
     questions = questions_of(opened_run.suite, reader, question)
     if truth is not None and len(questions) != 1:
@@ -372,11 +369,10 @@ def open_answers(
     RunError, InvalidInputError, ModelError
         The reader has not read the run, or was not asked that or nothing open; an encoder that reads no text.
     """
-    from clinometer.api.run import Run
     from clinometer.models import load_encoder
     from clinometer.readings.scores import clusters_of, distribute
 
-    opened_run = Run(run)
+    opened_run = open_run(run)
     table = opened_run.readings(reader)
     questions = {name: spec for name, spec in opened_run.readers.questions(reader).items() if spec.kind == "open"}
     if question not in questions:
@@ -488,7 +484,6 @@ def review_registration(
 
 def open_if_place(run: AskedRun) -> "StoredRun":
     """Return a run that is given by its place, or open already."""
-    from clinometer.api.run import Run
     from clinometer.runs.run import Run as StoredRun
 
-    return run if isinstance(run, StoredRun) else Run(run)
+    return run if isinstance(run, StoredRun) else open_run(run)

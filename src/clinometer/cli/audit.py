@@ -238,8 +238,8 @@ MITIGATION_SETTINGS: Final[dict[str, Option]] = {
 }
 """Options of single mitigation methods, by their names in Python."""
 DRAWING: Final[dict[str, Option]] = {
-    "steps": Option("Denoising steps.", default="the model's", least=1, kind=int),
-    "guidance_scale": Option("Guidance scale.", name="--guidance", default="the model's", kind=float),
+    "steps": replace(option_of("steps"), several=None, kind=int),
+    "guidance_scale": replace(option_of("guidance_scale"), several=None, least=None, kind=float),
     "device": replace(option_of("device"), default="auto", kind=str),
 }
 """How a model draws what a method learns from."""
@@ -305,7 +305,7 @@ def reproduce(
         bool,
         Option("Load the models, show what the reproduction would take, and exit. Draws nothing."),
     ] = False,
-    seed: Annotated[int, Option("Seed from which every image's noise is derived.", least=0)] = 0,
+    seed: Annotated[int, replace(option_of("seed"), several=None, least=0)] = 0,
     **options: Any,
 ) -> None:
     """Reproduce papers: make their runs, and compare the results."""

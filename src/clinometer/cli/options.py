@@ -179,14 +179,12 @@ MODEL_OPTIONS: Final[dict[str, Option]] = {
 ``lora`` may have several values, which are a sweep.
 """
 
-TableOption = Annotated[Path | None, Option("Also write the table to this file: .csv, .json or .parquet.", short="-o")]
+TABLE: Final = Option("Also write the table to this file: .csv, .json or .parquet.", short="-o")
+TableOption = Annotated[Path | None, TABLE]
 READER_OPTIONS: Final[dict[str, Option]] = {
     "batch_size": replace(option_of("batch_size"), kind=int),
     "price": Option("Price of one answer, for a reader behind a server.", kind=float),
-    "base_url": Option("URL of the server.", default="OpenAI's, or OPENAI_BASE_URL"),
-    "concurrency": Option("Maximum number of requests at once.", default="4", least=1, kind=int),
-    "requests_per_minute": Option("Maximum number of requests per minute.", default="the server's limit", kind=float),
-}
+} | {name: replace(MODEL_OPTIONS[name], panel=None) for name in ("base_url", "concurrency", "requests_per_minute")}
 """Options of the adapters of readers, by their names in Python."""
 
 

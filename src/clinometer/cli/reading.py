@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from rich.table import Table
 
 from clinometer import api
-from clinometer.cli.options import READER_OPTIONS, TableOption, with_options
+from clinometer.cli.options import READER_OPTIONS, TABLE, TableOption, with_options
 from clinometer.cli.tables import Console, check_place, plain_text, print_json, text_table, write_table
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.request import Argument, Option
@@ -29,7 +30,7 @@ def read(
     question: Sequence[str] = (),
     out: Path | None = None,
     same_pictures: bool = False,
-    table: Annotated[Path | None, Option("Also write the table to this file: .csv, .json or .parquet.")] = None,
+    table: Annotated[Path | None, replace(TABLE, short="")] = None,
     **options: Any,
 ) -> None:
     """Ask readers what pictures show, and measure how often they err.

@@ -306,9 +306,12 @@ def list_(database: DatabaseOption = "") -> None:
     print_json("tables", of="ratings list", tables={"tasks": rows})
 
 
+TaskArgument = Annotated[str, Argument("The task, as clinometer ratings list names it.", metavar="TASK")]
+
+
 @with_options()
 def collect(
-    task: Annotated[str, Argument("The task, as clinometer ratings list names it.", metavar="TASK")],
+    task: TaskArgument,
     database: DatabaseOption = "",
 ) -> None:
     """Write a task's answers into its runs, and update their scores and reports."""
@@ -326,7 +329,7 @@ def collect(
 
 @with_options()
 def remove(
-    task: Annotated[str, Argument("The task, as clinometer ratings list names it.", metavar="TASK")],
+    task: TaskArgument,
     rater: Annotated[str, Option("Remove only this rater's answers; name the rater as on the task's page.")] = "",
     simulated: Annotated[bool, Option("Remove only the answers of simulated raters.")] = False,
     yes: Annotated[bool, Option("Do not ask for confirmation.", short="-y")] = False,

@@ -102,6 +102,7 @@ class Argument(Option):
 
 
 RUN: Final = Argument("A run directory.", metavar="RUN")
+RESAMPLING_SEED: Final = Option("Seed for the resampling.")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 HEADING: Final = "Parameters\n----------\n"
