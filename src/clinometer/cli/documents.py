@@ -187,8 +187,8 @@ class RunDocument(Document):
 class ComparedRuns(_Part):
     """A run held against the first."""
 
-    first: RunPlace
-    second: RunPlace
+    first: PlaceOfRun
+    second: PlaceOfRun
     paired: bool = Field(description="Whether images of one prompt and one noise were compared in pairs.")
     pairs: int
     dropped: int = Field(description="Images without a partner.")
@@ -202,13 +202,9 @@ class ComparedRuns(_Part):
     def of(cls, comparison: Comparison, names: tuple[str, str]) -> Self:
         """Describe a comparison."""
         cautions = (*comparison_caution(comparison, names), comparison_refusals(comparison, names))
+        same = ("first", "second", "paired", "pairs", "dropped", "identical")
         return cls(
-            first=RunPlace.of(comparison.first),
-            second=RunPlace.of(comparison.second),
-            paired=comparison.paired,
-            pairs=comparison.pairs,
-            dropped=comparison.dropped,
-            identical=comparison.identical,
+            **{name: getattr(comparison, name) for name in same},
             said=comparison_verdict(comparison, names),
             cautions=list(filter(None, cautions)),
             pairing=pairing_in_words(comparison),
