@@ -10,8 +10,7 @@ from safetensors.torch import load_file
 from clinometer._torch import torch
 from clinometer.errors import Code, InvalidInputError, ModelError
 from clinometer.mitigation import Made, builtin, mitigate
-from clinometer.mitigation.answers import _weights
-from clinometer.mitigation.lora import assigned
+from clinometer.mitigation.lora import _weights, assigned
 from clinometer.models import load_generator
 from clinometer.models.diffusers.mitigated import steer
 from clinometer.models.mitigation import FILE

@@ -175,13 +175,13 @@ def lora(job: Job) -> Made:
         raise InvalidInputError.out_of_range(
             f"found {', '.join(job.target)}; the score tells two groups apart, so name two", field="target"
         )
+    from clinometer.mitigation.lora import AnswerSettings, ImageReader, LoraSettings, train, train_answers
+
     pipeline = _encoding(job, "lora")
     names = {"steps": "training_steps", "learning_rate": "learning_rate"}
     chosen = {name: job.settings[option] for name, option in names.items() if job.settings.get(option) is not None}
     shares = {concept: job.target_of(concept) for concept in job.prompts}
     if loss == "answers":
-        from clinometer.mitigation.answers import AnswerSettings, train_answers
-
         state, measured = train_answers(
             pipeline, prompts=job.prompts, named=job.named(), shares=shares, sampler_steps=SAMPLED,
             settings=AnswerSettings(seed=job.seed, **chosen), say=job.say,
@@ -189,8 +189,6 @@ def lora(job: Job) -> Made:
         scale, slopes = _scale(job, pipeline.unet)
         state = {name: value * scale if "lora_B" in name else value for name, value in state.items()}
         return Made("weights", lora=state, told=measured | {"scale": scale, "off the target, of before": slopes})
-    from clinometer.mitigation.lora import ImageReader, LoraSettings, train
-
     named = [text for prompts in job.named().values() for text in prompts.values()]
     attributes = {group: [each.prompt for each in job.suite.groups[group].prompts] for group in job.suite.groups}
     state, measured = train(
