@@ -348,8 +348,8 @@ def _list_finished_images(
 
     if manifest is None and (folder.is_file() or (not has_manifest(folder) and dataset_files(folder))):
         dataset = ImageDataset(folder, name=name, max_pixels=max_pixels)
-        for said in odd_batches(folder.name, dataset.rows):
-            progress.note(said)
+        for remark in odd_batches(folder.name, dataset.rows):
+            progress.note(remark)
         return dataset.rows, dataset
     if manifest is None and not has_manifest(folder) and (named := rows_named_by_prompts(folder, suite)):
         if others := sum(path.suffix == ".png" for path in folder.iterdir()) - len(named):
@@ -359,8 +359,8 @@ def _list_finished_images(
     if rows.ignored:
         ignored = first_and_more([shortened(str(column)) for column in rows.ignored], 20)
         progress.note(f"{rows.path.name}: columns that mean nothing here: {ignored}")
-    for said in odd_batches(rows.path.name, rows):
-        progress.note(said)
+    for remark in odd_batches(rows.path.name, rows):
+        progress.note(remark)
     if left := unlisted_images(folder, rows):
         files = first_and_more([shortened(as_text(file)) for file in left], 3)
         verb = "is an image" if len(left) == 1 else f"are {len(left):,} images"

@@ -185,10 +185,10 @@ def model_card(
     from clinometer.exports.model_cards import CardDetails, write_model_card
 
     scopes = [(each,) if isinstance(each, str) else tuple(each) for each in (in_scope, out_of_scope)]
-    said, opened = CardDetails(benchmark, source, by, *scopes), [open_if_place(run) for run in runs]
+    details, opened = CardDetails(benchmark, source, by, *scopes), [open_if_place(run) for run in runs]
     if format != MODEL_CARD:
-        return write_as(opened, format, said, out)
-    for name, value in vars(said).items():
+        return write_as(opened, format, details, out)
+    for name, value in vars(details).items():
         if value:
             raise InvalidInputError.unsupported(
                 "a model card does not take it; leave it out, or name a format", field=name
@@ -336,7 +336,7 @@ def push(
     from clinometer.exports.model_cards import CardDetails
 
     return send(
-        open_if_place(run), target, dry_run=dry_run, said=CardDetails(benchmark, source), license=license,
+        open_if_place(run), target, dry_run=dry_run, details=CardDetails(benchmark, source), license=license,
         public=public, pull_request=pull_request,
     )  # fmt: skip
 

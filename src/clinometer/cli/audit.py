@@ -109,12 +109,12 @@ def register(
         raise InvalidInputError.too_many(
             f"--{several}: found several values, and a registration is of one audit; give one"
         )
-    made = api.register(out, policy=policy, **one, model_options=model_options)
+    registration = api.register(out, policy=policy, **one, model_options=model_options)
     shown = plain_text(str(out))
     remarks = [
-        f"{made.images}, {made.planned:,} images at most; suite {made.suite_fingerprint[:12]}…",
-        f"Registered on {made.registered:%Y-%m-%d %H:%M:%S} UTC, SHA-256 {made.checksum}.",
-        f"Put it where others see when it came, then give: clinometer audit --registration {shown}",
+        f"{registration.images}, {registration.planned:,} images at most; suite {registration.suite_fingerprint[:12]}…",
+        f"Registered on {registration.registered:%Y-%m-%d %H:%M:%S} UTC, SHA-256 {registration.checksum}.",
+        f"Put it where others can see when it was made, then give: clinometer audit --registration {shown}",
     ]
     echo("\n".join(remarks))
     print_json("files", of="register", place=str(out), files=[str(out)], remarks=remarks)
@@ -258,16 +258,16 @@ def mitigate(
     if target is not None:
         shares = {name: _share(value) for name, value in _split_pairs("target", target.split(","))}
     drawing_options = pop_given(options, DRAWING)
-    made = api.mitigate(
+    mitigated = api.mitigate(
         model, target=shares, words=dict(_split_pairs("word", words or ())), reference=reference,
         options=drawing_options, say=lambda line: console.print(plain_text(line)), **options,
     )  # fmt: skip
-    console.print(f"Written: [bold]{plain_text(str(made.directory))}[/]; README.md says what was done")
+    console.print(f"Written: [bold]{plain_text(str(mitigated.directory))}[/]; README.md says what was done")
     further = ["--reference", reference] if reference else []
-    measured = f"To measure it: clinometer audit {' '.join([*made.options, *further])}"
+    measured = f"To measure it: clinometer audit {' '.join([*mitigated.options, *further])}"
     console.print(plain_text(measured))
-    files = sorted(str(path) for path in made.directory.rglob("*") if path.is_file())
-    print_json("files", of="mitigate", place=str(made.directory), files=files, remarks=[measured])
+    files = sorted(str(path) for path in mitigated.directory.rglob("*") if path.is_file())
+    print_json("files", of="mitigate", place=str(mitigated.directory), files=files, remarks=[measured])
 
 
 def _split_pairs(option: str, texts: Sequence[str]) -> list[tuple[str, str]]:

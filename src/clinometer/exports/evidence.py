@@ -116,13 +116,13 @@ def _hashed(run: Run) -> dict[str, str]:
 def _record(run: Run, gate: Gate | None) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Make the table of clauses and the record of a run."""
     page, view = page_and_view(run)
-    said = _facts(run, page.verdicts(view), gate)
+    facts = _facts(run, page.verdicts(view), gate)
     listed = yaml.safe_load((resources.files("clinometer.exports") / "clauses.yaml").read_text("utf-8"))
     as_of, clauses = str(listed["as_of"]), listed["clauses"]
     table = pd.DataFrame(
         [
             {key: str(clause[key]) for key in ("framework", "clause", "asks", "applies_from", "applies")}
-            | {"as_of": as_of, "field": field, "shown": said[field], "source": clause["source"]}
+            | {"as_of": as_of, "field": field, "shown": facts[field], "source": clause["source"]}
             for clause in clauses
             for field in clause["shown_by"]
         ]
@@ -130,7 +130,7 @@ def _record(run: Run, gate: Gate | None) -> tuple[pd.DataFrame, dict[str, Any]]:
     dates = "; ".join(f"{each['framework']}, {each['clause']}: {each['applies']}" for each in clauses)
     applies = f"When they apply, as of {as_of} ({listed['dates_source']}): {dates}"
     controls = [clause["id"] for clause in clauses]
-    return table, assessment_results(run, page, view, gate, said, controls, applies)
+    return table, assessment_results(run, page, view, gate, facts, controls, applies)
 
 
 def _facts(run: Run, quantities: Sequence[Verdicts], gate: Gate | None) -> dict[str, str]:
@@ -167,7 +167,7 @@ def assessment_results(
     page: Page[Any],
     view: View,
     gate: Gate | None,
-    said: Mapping[str, str],
+    facts: Mapping[str, str],
     controls: Iterable[str],
     applies: str,
 ) -> dict[str, Any]:
@@ -176,11 +176,11 @@ def assessment_results(
     Parameters
     ----------
     page, view : how the run's study shows it, and what it shows.
-    said : the facts of the run by name; some are properties of the result.
+    facts : what is known of the run, by name; some are properties of the result.
     controls, applies : identifiers of the clauses for which the record may serve, and from when they apply.
     """
     base = uuid5(NAMESPACE_URL, f"{NAMESPACE}:{run.record['checksum']}")
-    result = _result(run, page, view, gate, said, base)
+    result = _result(run, page, view, gate, facts, base)
     result["reviewed-controls"] |= {
         "control-selections": [{"include-controls": [{"control-id": control} for control in controls]}],
         "remarks": applies,
@@ -212,12 +212,12 @@ def assessment_results(
 
 
 def _result(
-    run: Run, page: Page[Any], view: View, gate: Gate | None, said: Mapping[str, str], base: UUID
+    run: Run, page: Page[Any], view: View, gate: Gate | None, facts: Mapping[str, str], base: UUID
 ) -> dict[str, Any]:
     """Build the one result: what was looked at, every verdict, and what a policy makes of them."""
     card, model = run.record["model"], str(uuid5(base, "model"))
     created = datetime.fromisoformat(run.record["created"]).astimezone(UTC).isoformat("T", "seconds")
-    facts = ("suite_fingerprint", "seed", "images", "missing_images", "registration", "checksum")
+    shown = ("suite_fingerprint", "seed", "images", "missing_images", "registration", "checksum")
     of_every_verdict = {
         "subjects": [{"subject-uuid": model, "type": "component"}],
         "relevant-evidence": [{"href": f"#{uuid5(base, 'scores.parquet')}", "description": "A row of the scores."}],
@@ -229,7 +229,7 @@ def _result(
         "description": page.finding(view),
         "start": created,
         "end": datetime.now(UTC).isoformat("T", "seconds"),
-        "props": _props({name: said[name] for name in facts}),
+        "props": _props({name: facts[name] for name in shown}),
         "local-definitions": {
             "components": [
                 {

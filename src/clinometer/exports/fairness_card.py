@@ -39,7 +39,7 @@ _RULES: Final = [
 ]
 
 
-def fairness_card(run: Run, said: CardDetails) -> dict[str, Any]:
+def fairness_card(run: Run, details: CardDetails) -> dict[str, Any]:
     """Return a Fairness Card: the core, and what an image model's audit leaves open otherwise.
 
     Only the intended use is typed by hand.
@@ -50,7 +50,7 @@ def fairness_card(run: Run, said: CardDetails) -> dict[str, Any]:
         The intended use is not given: nothing of a run tells it.
     """
     for name in ("in_scope", "out_of_scope"):
-        if not getattr(said, name):
+        if not getattr(details, name):
             raise InvalidInputError.missing(
                 "nothing is given; a run does not say what its conclusions are for", field=name
             )
@@ -62,9 +62,9 @@ def fairness_card(run: Run, said: CardDetails) -> dict[str, Any]:
         "card_version": CARD,
         "modality": "image",
         "evaluation_date": datetime.fromisoformat(record["created"]).date().isoformat(),
-        **({"authors": [{"name": said.by}]} if said.by else {}),
+        **({"authors": [{"name": details.by}]} if details.by else {}),
         "system": _system(run),
-        "intended_use": {"in_scope": list(said.in_scope), "out_of_scope": list(said.out_of_scope)},
+        "intended_use": {"in_scope": list(details.in_scope), "out_of_scope": list(details.out_of_scope)},
         **_scope(run.suite, shown, verdicts_and_rows, has_refusals=bool(refusals)),
         "decision_rules": _RULES,
         "reproducibility": {

@@ -117,7 +117,7 @@ def tasks_of(suite: Suite) -> list[str]:
     return [task_of(component, concept) for component, concept in judged]
 
 
-def eval_results(run: Run, said: CardDetails) -> list[dict[str, Any]]:
+def eval_results(run: Run, details: CardDetails) -> list[dict[str, Any]]:
     """Return the verdicts as entries of ``.eval_results/*.yaml``: a task a verdict, its interval in the notes.
 
     Raises
@@ -125,17 +125,17 @@ def eval_results(run: Run, said: CardDetails) -> list[dict[str, Any]]:
     InvalidInputError, SuiteError
         No data set of the Hub is named; of the suite no benchmark is made.
     """
-    if not REPOSITORY.fullmatch(said.benchmark):
+    if not REPOSITORY.fullmatch(details.benchmark):
         raise InvalidInputError.malformed(
-            f"found {said.benchmark!r}, expected the benchmark's data set on the Hub, owner/name; clinometer suites "
+            f"found {details.benchmark!r}, expected the benchmark's data set on the Hub, owner/name; clinometer suites "
             f"{run.suite.name} --dataset DIR writes one",
             field="benchmark",
         )
     tasks, shown = set(tasks_of(run.suite)), card_input(run)
-    source = {"source": {"url": said.source, "name": "clinometer report"}} if said.source else {}
+    source = {"source": {"url": details.source, "name": "clinometer report"}} if details.source else {}
     return [
         {
-            "dataset": {"id": said.benchmark, "task_id": task},
+            "dataset": {"id": details.benchmark, "task_id": task},
             "value": float(row.value),
             "date": run.record["created"],
             **source,
@@ -154,7 +154,7 @@ SCHEMA: Final = "0.3.0"
 """The version of Every Eval Ever's schema."""
 
 
-def every_eval_ever(run: Run, said: CardDetails) -> dict[str, Any]:
+def every_eval_ever(run: Run, details: CardDetails) -> dict[str, Any]:
     """Return a run as an aggregate record of Every Eval Ever: each verdict with its interval, n, and the run's hashes.
 
     A score that leans is best at 0 and its sign names a side; the schema knows only that lower or higher is better, so
@@ -170,8 +170,8 @@ def every_eval_ever(run: Run, said: CardDetails) -> dict[str, Any]:
         "scores_sha256": run.directory.sha256("scores.parquet"),
     }
     data = {"dataset_name": run.suite.name, "source_type": "other", "additional_details": hashes}
-    if said.benchmark:
-        data |= {"source_type": "hf_dataset", "hf_repo": said.benchmark, "hf_split": "test"}
+    if details.benchmark:
+        data |= {"source_type": "hf_dataset", "hf_repo": details.benchmark, "hf_split": "test"}
     encoders = {f"encoder {key}": each["fingerprint"] for key, each in shown.report.encoder_cards.items()}
     return {
         "schema_version": SCHEMA,
@@ -181,7 +181,7 @@ def every_eval_ever(run: Run, said: CardDetails) -> dict[str, Any]:
         "source_metadata": {
             "source_name": "clinometer",
             "source_type": "evaluation_run",
-            "source_organization_name": said.by or "not stated",
+            "source_organization_name": details.by or "not stated",
             "evaluator_relationship": "other",
         },
         "eval_library": {

@@ -308,7 +308,7 @@ class Pushed:
 
 
 def push(
-    run: Run, target: str, *, dry_run: bool, said: CardDetails, license: str, public: bool, pull_request: bool
+    run: Run, target: str, *, dry_run: bool, details: CardDetails, license: str, public: bool, pull_request: bool
 ) -> Pushed:
     """Send a run to the Hub: its images to a data set's repository, or its results to a model's.
 
@@ -329,14 +329,14 @@ def push(
             field="target",
         )
     is_dataset = found["kind"] == "datasets"
-    if is_dataset and (said.benchmark or said.source):
+    if is_dataset and (details.benchmark or details.source):
         raise InvalidInputError.unsupported("it goes with a model's repository alone; leave it out", field="benchmark")
     if not is_dataset and (license or public):
         raise InvalidInputError.unsupported(
             "it goes with a data set alone; leave it out", field="license" if license else "public"
         )
     hub_module = hub()
-    files = dataset_of(run, license=license) if is_dataset else _results(run, said)
+    files = dataset_of(run, license=license) if is_dataset else _results(run, details)
     _require_no_home(run, files)
     sizes = {
         name: len(content) if isinstance(content, bytes) else run.directory.size(content)
@@ -352,7 +352,7 @@ def push(
             api.create_repo(found["name"], repo_type="dataset", private=not public, exist_ok=True)
         if not is_dataset and api.file_exists(found["name"], CARD):
             there = Path(api.hf_hub_download(found["name"], CARD)).read_text("utf-8")
-            files[CARD] = _with_section(run, there, index=not said.benchmark).encode("utf-8")
+            files[CARD] = _with_section(run, there, index=not details.benchmark).encode("utf-8")
         elif not is_dataset:
             api.repo_info(found["name"])  # says so where there is no such repository
         adds = [
@@ -372,12 +372,12 @@ def push(
     return Pushed(target, sizes, url=str(commit.pr_url or commit.commit_url))
 
 
-def _results(run: Run, said: CardDetails) -> dict[str, bytes | str]:
+def _results(run: Run, details: CardDetails) -> dict[str, bytes | str]:
     """Gather what goes to a model's repository: its card, and evaluation results where a benchmark is named."""
     require_to_be_passed_on(run)
-    files: dict[str, bytes | str] = {CARD: _with_section(run, "", index=not said.benchmark).encode("utf-8")}
-    if said.benchmark:
-        entries = eval_results(run, said)
+    files: dict[str, bytes | str] = {CARD: _with_section(run, "", index=not details.benchmark).encode("utf-8")}
+    if details.benchmark:
+        entries = eval_results(run, details)
         files[results_name(run.suite)] = yaml_text(entries).encode()
     return files
 

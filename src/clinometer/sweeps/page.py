@@ -465,19 +465,19 @@ COSTS: Final = {
 def split_tables(outcome: SweepOutcome, suite: Value) -> list[dict[str, Any]]:
     """Write each split of a suite: its name, a sentence, a table a concept a row, and one of what guidance costs."""
     fixed = tuple(axis for axis in outcome.grid.varied if axis not in ("seed", "guidance", "suite"))
-    told: list[dict[str, Any]] = []
+    splits: list[dict[str, Any]] = []
     for split in outcome.splits:
         if split.setting.cell["suite"] != suite:
             continue
         scales = [f"guidance {guidance_of(side):g}" for side in (split.at_one, split.setting)]
         name = wording.capitalised(scales[1]) + (f", {split.setting.cell.words(fixed)}" if fixed else "")
         if split.scores is None or split.at_one.run is None:
-            told.append({"name": name, "said": f"No split: {split.undone}.", "tables": []})
+            splits.append({"name": name, "said": f"No split: {split.undone}.", "tables": []})
             continue
         rows = Scores.from_frame(split.scores)
         tables = [_split_concepts(rows, split.at_one.run.suite, scales), _split_costs(rows, scales)]
-        told.append({"name": name, "said": _split_in_words(rows, scales[1]), "tables": tables})
-    return told
+        splits.append({"name": name, "said": _split_in_words(rows, scales[1]), "tables": tables})
+    return splits
 
 
 def _split_in_words(rows: Scores, guided: str) -> str:
