@@ -82,29 +82,28 @@ def read(
 
 
 def _show_answers(folder: str, answers: Mapping[str, pd.DataFrame], table: Path | None) -> None:
-    """Print what readers said of a run, closed questions and open ones, and write all of it."""
+    """Print what readers answered about a run, closed questions and open ones, and write all of it."""
     import pandas as pd
 
     from clinometer.cli.console import print_summary
 
     run = api.open_run(folder)
-    for name, said in answers.items():
+    for name, readings in answers.items():
         questions = run.readers.questions(name)
-        is_open = said["question"].isin([each for each, spec in questions.items() if spec.kind == "open"])
-        for question, rows in said[~is_open].groupby("question", sort=False):
+        is_open = readings["question"].isin([each for each, spec in questions.items() if spec.kind == "open"])
+        for question, rows in readings[~is_open].groupby("question", sort=False):
             answered = rows["answer"].fillna("no answer").value_counts()
             counted = ", ".join(f"{answer} {count:,}" for answer, count in answered.items())
             Console().print(plain_text(f"{name}, {question}: {counted}"))
-        for question in dict.fromkeys(said["question"][is_open]):
-            told = api.open_answers(folder, reader=name, question=question)
-            print_open_answers(f"{name}, {question}: {questions[question].text}", told)
+        for question in dict.fromkeys(readings["question"][is_open]):
+            distribution = api.open_answers(folder, reader=name, question=question)
+            print_open_answers(f"{name}, {question}: {questions[question].text}", distribution)
     if run.is_scored:
         print_summary(run)
-    counts = pd.concat([said.assign(reader=name) for name, said in answers.items()]).fillna({"answer": ""})
-    counts = counts.groupby(["reader", "question", "answer"], sort=False).size().rename("pictures").reset_index()
-    print_json(run, answers=counts.to_dict("records"))
-    if table is not None:
-        write_table(pd.concat([said.assign(reader=name) for name, said in answers.items()]), table)
+    of_all = pd.concat([readings.assign(reader=name) for name, readings in answers.items()])
+    groups = of_all.fillna({"answer": ""}).groupby(["reader", "question", "answer"], sort=False)
+    print_json(run, answers=groups.size().rename("pictures").reset_index().to_dict("records"))
+    write_table(of_all, table)
 
 
 @with_options(
@@ -141,10 +140,10 @@ def _found_tables(found: FolderReadings) -> dict[str, Any]:
     """Gather what was read of a folder as tables: the pictures, and the shares of the groups with their bounds."""
     tables: dict[str, Any] = {"pictures": found.table.drop(columns="sha256", errors="ignore")}
     if found.opened is not None:
-        told, names = found.opened.found, ("value", "low", "high", "q", "n", "reason")
+        distribution, names = found.opened.found, ("value", "low", "high", "q", "n", "reason")
         tables["concepts"] = [
             {"concept": concept} | {name: getattr(each, name) for name in names}
-            for concept, each in zip(told.concepts, told.each, strict=True)
+            for concept, each in zip(distribution.concepts, distribution.each, strict=True)
         ]
         return tables
     matrix, quoted = found.confusion, found.quoted
@@ -165,17 +164,17 @@ def _found_tables(found: FolderReadings) -> dict[str, Any]:
     return tables
 
 
-def print_open_answers(title: str, told: Any) -> None:
+def print_open_answers(title: str, answers: Any) -> None:
     """Print the free answers by concept, how much they depend on the concept, and counterfactuals."""
     from clinometer.report.wording import bare_probability
 
-    found, console = told.found, Console()
+    found, console = answers.found, Console()
     console.print(plain_text(title))
     shown = found.answers[:MOST_COLUMNS]
     columns = {answer: list(map(str, found.counts[:, k])) for k, answer in enumerate(shown)}
     if len(found.answers) > len(shown):
         columns[f"{len(found.answers) - len(shown)} more"] = list(map(str, found.counts[:, len(shown) :].sum(axis=1)))
-    columns["no answer"] = list(map(str, told.unread))
+    columns["no answer"] = list(map(str, answers.unread))
     columns["dependence, nats"] = [_dependence(each) for each in found.each]
     columns["q"] = ["–" if each.reason else bare_probability(each.q) for each in found.each]
     console.print(_table("Answers by concept", found.concepts, columns, of="concept"))
@@ -184,13 +183,13 @@ def print_open_answers(title: str, told: Any) -> None:
         f"No number: {overall.reason}." if overall.reason
         else f"All concepts: {_dependence(overall)} nats, p = {bare_probability(overall.p)}, over {overall.n:,} "
         f"pictures; {overall.null:.2f} if answers did not depend on the concept.",
-        f"Put together: {told.clustered_by}.",
+        f"Put together: {answers.clustered_by}.",
     ]  # fmt: skip
     lines += [
         f"{initial} against {other}: concept association {each.value:.2f} [{each.low:.2f}, {each.high:.2f}], "
         f"q = {bare_probability(each.q)}, {each.null:.2f} if the counterfactual changed nothing."
         if not each.reason else f"{initial} against {other}: no concept association, {each.reason}."
-        for (initial, other), each in told.associations.items()
+        for (initial, other), each in answers.associations.items()
     ]  # fmt: skip
     console.print_lines(lines)
 
