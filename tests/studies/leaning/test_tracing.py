@@ -123,9 +123,9 @@ def test_the_intervals_of_onsets_hold():
 def test_of_few_that_lean_the_steps_are_held_to_a_stricter_level():
     rows = [Score(metric="mcas", component="image_part", concept=f"t{i}", value=v, p=p, q=p, verdict="undecided")
             for i, (v, p) in enumerate(((0.2, 0.001), (-0.1, 0.2), (0.1, 0.3), (-0.1, 0.4)))]  # fmt: skip
-    assert interval_level(rows, 0.95) == pytest.approx(0.05 / 4)
-    assert [side_by_q(row, 0.95) for row in rows] == [1, 0, 0, 0]
-    assert interval_level(rows[1:], 0.95) == pytest.approx(0.05)
+    assert interval_level(rows) == pytest.approx(0.05 / 4)
+    assert [side_by_q(row) for row in rows] == [1, 0, 0, 0]
+    assert interval_level(rows[1:]) == pytest.approx(0.05)
     assert [side_shown(row, 0.25) for row in rows] == [1, -1, 0, 0]
     assert side_shown(rows[0], 0.0005) == 0
 

@@ -49,7 +49,7 @@ from clinometer.studies.leaning.scores.measuring import (
     ReplicateWeights,
 )
 from clinometer.studies.leaning.scores.mitigated import DIVERSITY, FIDELITY, image_spread, judge_against_limit
-from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family
+from clinometer.studies.leaning.scores.rows import Contrast, contrast_family, pair_contrast
 from clinometer.studies.leaning.scores.shares import OWN_FIDELITY
 from clinometer.studies.leaning.scores.stopping import differences_when_stopped, paired_evidence
 from clinometer.studies.leaning.scores.views import resampling_weights
@@ -116,7 +116,7 @@ def compare_leanings(
         raise InvalidInputError.unsupported(
             "images drawn until decided are compared in pairs only", field="until_decided"
         )
-    settings = ResamplingSettings(n_resamples, 1, seed, confidence, store=store)
+    settings = ResamplingSettings(n_resamples, seed=seed, confidence=confidence, store=store)
     runs = compare_runs(first, second, design, settings, paired=paired, missing=missing)
     checks = [checks_of(run, design, confidence=confidence) for run in runs.embeddings]
     rows = [
@@ -443,9 +443,12 @@ def split_rows(
         Encoders or counts of images that differ between the runs.
     """
     guided = [replace(second, group_images=first.group_images) for first, second in zip(at_one, guided, strict=True)]
-    runs = compare_runs(at_one, guided, design, ResamplingSettings(1, 0, 0, 0.95), paired=True, missing=missing)
-    contrast = _contrast(runs.measured[0][0], design, ADDED)
-    added = runs.family(MEAN, [contrast], ADDED, margin=design.margin, judged=True).judged()
+    runs = compare_runs(at_one, guided, design, ResamplingSettings(), paired=True, missing=missing)
+
+    def contrast(setup: StudySetup, component: str) -> Contrast:
+        return pair_contrast(setup, COMPONENTS[IMAGE_PART], {"metric": SPLIT, "component": component})
+
+    added = runs.family(MEAN, [contrast(runs.measured[0][0], ADDED)], ADDED, margin=design.margin, judged=True).judged()
     checks = [checks_of(run, design) for run in runs.embeddings]
     added = [
         replace(row, metric=SPLIT, family=row.family.replace(METRIC, SPLIT, 1))
@@ -454,15 +457,10 @@ def split_rows(
     by_run = []  # what either run is by itself, judged as in its own report
     for (setup, views), check, component in zip(runs.measured, checks, (LEARNED, AT_GUIDANCE), strict=True):
         name = f"{SPLIT}: {component} over {len(design.targets)} targets"
-        contrasts = [_contrast(setup, design, component)]
+        contrasts = [contrast(setup, component)]
         judged = contrast_family(setup, views[MEAN], contrasts, name, margin=design.margin, judged=True)
         by_run.append(withheld_by_level(judged, check))
     return [*by_run[0], *added, *by_run[1], *_costs(*runs.embeddings, fidelity)]
-
-
-def _contrast(setup: StudySetup, design: Design, component: str) -> Contrast:
-    weights, basis = pair_weights(setup, COMPONENTS[IMAGE_PART], *setup.pair), Basis(COMPONENTS[IMAGE_PART], setup.pair)
-    return Contrast(weights, basis, {"metric": SPLIT, "component": component}, (design.a, design.b))
 
 
 def _costs(

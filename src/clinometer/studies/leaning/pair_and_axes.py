@@ -209,7 +209,7 @@ class PairOfGroups:
         scores += own_text_rows(own_texts, design, n_resamples=resamples, seed=seed)
         finished, steps = traced_embeddings(run, suite, embeddings)
         if steps:
-            scores += trace_rows(finished, steps, design, total=run.traces.record["total"], before=scores, seed=seed)
+            scores += trace_rows(finished, steps, design, total=run.traces.record["total"], before=scores)
         elif apart := run.traces.record.get("apart"):
             scores += explain_untraced(suite, apart)
         table = scores_table(scores)
@@ -335,7 +335,7 @@ def explain_untraced(suite: LeaningSuite, reason: str) -> Iterator[Score]:
 
 def trace_differences(pairing: Pairing, embeddings: TwoRuns) -> list[Score]:
     """Compare two runs that were both traced, step by step; return nothing unless both were."""
-    runs, seed = pairing.runs, pairing.seed
+    runs = pairing.runs
     suite, records = suite_of(runs[0], LeaningSuite), [run.traces.record for run in runs]
     if not all(records):
         return []
@@ -355,8 +355,8 @@ def trace_differences(pairing: Pairing, embeddings: TwoRuns) -> list[Score]:
     one, other = (traced_embeddings(run, suite, seen, pairs)[1] for run, seen in zip(runs, shown, strict=True))
     whole = [traced_embeddings(run, suite, seen) for run, seen in zip(runs, shown, strict=True)]
     total = records[0]["total"]
-    first, second = (trace_rows(*each, design, total=total, seed=seed) for each in whole)
-    return compare_traces(one, other, design, paired=pairing.paired, by_run=(first, second), total=total, seed=seed)
+    first, second = (trace_rows(*each, design, total=total) for each in whole)
+    return compare_traces(one, other, design, paired=pairing.paired, by_run=(first, second), total=total)
 
 
 def mitigation_of(run: Run) -> Mapping[str, Any] | None:

@@ -334,11 +334,9 @@ RATES: Final = ("sensitivity", "specificity", "informedness")
 
 def reader(view: LeaningView) -> dict[str, Any] | None:
     """Gather how the encoders read, and what that makes of shares; None where the run has no such rows."""
-    rows = view.scores.select("reader", "informedness", encoder="*")
-    names = list(dict.fromkeys(row.encoder for row in rows))
-    if not names:
+    encoders = _checked_encoders(view)
+    if not encoders:
         return None
-    encoders = names[1:] if len(names) == 2 else names  # with one encoder the average is that encoder
     unshown = [name for name in view.concepts if name in view.shares and view.shares[name].flag == NOT_SHOWN]
     empty = [row for row in view.scores.select("share", "corrected_share") if not row.defined and row.reason]
     return {
@@ -355,6 +353,13 @@ def reader(view: LeaningView) -> dict[str, Any] | None:
         "missing": wording.reasons((f"corrected share of {row.concept}", row.reason) for row in empty),
         "prompts": len({view.suite.text_of(target) for target in view.suite.targets}),
     }
+
+
+def _checked_encoders(view: LeaningView) -> list[str]:
+    """List the average and every encoder that was checked; with one encoder the average is that encoder."""
+    rows = view.scores.select("reader", "informedness", encoder="*")
+    names = list(dict.fromkeys(row.encoder for row in rows))
+    return names[1:] if len(names) == 2 else names
 
 
 def errors_by_cosines(view: View, encoders: Sequence[str]) -> list[tuple[str, Figure]]:
@@ -487,12 +492,11 @@ def planted_on_axes(view: LeaningView) -> dict[str, Any] | None:
 def reader_by_axis(view: LeaningView) -> dict[str, Any] | None:
     """Gather a row an encoder and axis, or level of it; None where the run has no such rows."""
     rows = view.scores.select("reader", "informedness", encoder="*")
-    names = list(dict.fromkeys(row.encoder for row in rows))
-    if not names:
+    encoders, checks = _checked_encoders(view), []
+    if not encoders:
         return None
-    encoders, checks = names[1:] if len(names) == 2 else names, []
     for row in rows:
-        if row.encoder in encoders:  # with one encoder the average is that encoder
+        if row.encoder in encoders:
             axis = next(name for name, levels in view.axes.items() if row.group in levels)
             others = [label for name, label in view.axes[axis].items() if name != row.group]
             rates = [view.scores.first("reader", r, encoder=row.encoder, setting=row.setting) for r in RATES]

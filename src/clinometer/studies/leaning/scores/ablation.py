@@ -60,7 +60,6 @@ def ablation_rows(
     words: Sequence[LeftOutWord],
     *,
     missing: Sequence[int] = (),
-    confidence: float = 0.95,
 ) -> list[Score]:
     """Report what each word does to the image part: metric ``ablation``, component ``effect``, ``setting`` the word.
 
@@ -81,7 +80,7 @@ def ablation_rows(
         Encoders or counts of images that differ.
     """
     without = [replace(one, group_images=other.group_images) for one, other in zip(without, whole, strict=True)]
-    runs = compare_runs(without, whole, design, ResamplingSettings(1, 0, 0, confidence), paired=True)
+    runs = compare_runs(without, whole, design, ResamplingSettings(), paired=True)
     (setup, before), (_, after) = runs.measured
     view, lost = paired_difference(before[MEAN], after[MEAN]), list(missing) or [0] * len(words)
     tests = _tests(setup, view)
@@ -91,7 +90,7 @@ def ablation_rows(
         rows=rows, name=f"{ABLATION}: effects of {len(words)} words", sides=(design.a, design.b), margin=design.margin,
         fewest=FEWEST_IMAGES, fillings=filled,
     )  # fmt: skip
-    judged = withheld(family.judged(), reader_checks(runs.embeddings[0], design, confidence=confidence))
+    judged = withheld(family.judged(), reader_checks(runs.embeddings[0], design))
     return [
         replace(row, concept=each.concept, family=row.family.removeprefix(f"{METRIC}: "))
         for row, each in zip(judged, words, strict=True)

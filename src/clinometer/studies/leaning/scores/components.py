@@ -25,7 +25,6 @@ from clinometer.studies.leaning.scores.contrasts import (
     contrast_tests,
     label_tests,
     least_p_value,
-    pair_weights,
     pools_of,
     text_tests,
 )
@@ -39,7 +38,7 @@ from clinometer.studies.leaning.scores.design import (
     unit_rows,
 )
 from clinometer.studies.leaning.scores.encoder_check import ReaderCheck
-from clinometer.studies.leaning.scores.rows import Basis, Contrast, contrast_family, contrast_rows, middle_rows
+from clinometer.studies.leaning.scores.rows import contrast_family, contrast_rows, middle_rows, pair_contrast
 from clinometer.studies.leaning.scores.views import EncoderView, linear_views
 
 SENSITIVITY = "sensitivity"
@@ -59,14 +58,9 @@ def mcas_rows(setup: StudySetup, view: EncoderView, components: Collection[str] 
         view.items, pools_of(design, setup.layout), settings.n_permutations, settings.rng("labels")
     )  # fmt: skip
     for component in components:
-        modalities = COMPONENTS[component]
-        contrast = Contrast(
-            pair_weights(setup, modalities, *setup.pair),
-            Basis(modalities, setup.pair),
-            {"metric": "mcas", "component": component},
-            (design.a, design.b),
-            [_label_fields(setup, component, labels[component], t) for t in setup.target_numbers],
-        )
+        of_labels = [_label_fields(setup, component, labels[component], t) for t in setup.target_numbers]
+        names = {"metric": "mcas", "component": component}
+        contrast = pair_contrast(setup, COMPONENTS[component], names, of_labels)
         family, judged = f"mcas: {component} over {len(design.targets)} targets", view.encoder == MEAN
         if component == TEXT_PART:
             tests = text_tests(setup, view, contrast.weights)
@@ -85,15 +79,9 @@ def mcas_rows(setup: StudySetup, view: EncoderView, components: Collection[str] 
 
 def pair_middle_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """Report the groups' middle of II, ITA, the image part and MCAS, to which the texts add 0."""
-    contrasts = [
-        Contrast(
-            pair_weights(setup, COMPONENTS[name], *setup.pair),
-            Basis(COMPONENTS[name], setup.pair),
-            {"component": name},
-            by_target=[{"n_a": setup.layout.image_counts[setup.a], "n_b": setup.layout.image_counts[setup.b]}],
-        )
-        for name in ("ii", "ita", IMAGE_PART, "mcas")
-    ]
+    counts = [{"n_a": setup.layout.image_counts[setup.a], "n_b": setup.layout.image_counts[setup.b]}]
+    components = ("ii", "ita", IMAGE_PART, "mcas")
+    contrasts = [pair_contrast(setup, COMPONENTS[name], {"component": name}, counts) for name in components]
     return middle_rows(setup, view, contrasts)
 
 

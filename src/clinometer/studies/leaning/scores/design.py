@@ -369,13 +369,14 @@ def wrong_product(axes: Mapping[str, Sequence[str]], cells: Mapping[str, Sequenc
 class ResamplingSettings:
     """How often a study is resampled, from which seed; images from ``image_seed`` if it is given.
 
-    ``store`` makes what replicates wait in: memory, unless a caller has a file for them.
+    What is linear in the mean cosines is never resampled, and needs the confidence alone. ``store`` makes what
+    replicates wait in: memory, unless a caller has a file for them.
     """
 
-    n_resamples: int
-    n_permutations: int
-    seed: int
-    confidence: float
+    n_resamples: int = 1
+    n_permutations: int = 0
+    seed: int = 0
+    confidence: float = 0.95
     image_seed: int | None = None
     store: Callable[[], ArrayStore] = InMemory
 
@@ -390,7 +391,11 @@ class ResamplingSettings:
 
 
 def check_settings(
-    n_resamples: int, n_permutations: int, seed: int, confidence: float, store: Callable[[], ArrayStore] = InMemory
+    n_resamples: int,
+    n_permutations: int = 0,
+    seed: int = 0,
+    confidence: float = 0.95,
+    store: Callable[[], ArrayStore] = InMemory,
 ) -> ResamplingSettings:
     """Check settings before anything is drawn with them.
 

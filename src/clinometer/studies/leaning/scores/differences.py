@@ -65,7 +65,7 @@ from clinometer.studies.leaning.scores.design import (
 from clinometer.studies.leaning.scores.encoder_check import checks_of, withheld_between
 from clinometer.studies.leaning.scores.measuring import counted_once, pairs_counted_once
 from clinometer.studies.leaning.scores.middle import attribute_influences, differences_from_middle, margin_around_middle
-from clinometer.studies.leaning.scores.rows import Basis, Contrast
+from clinometer.studies.leaning.scores.rows import Contrast, pair_contrast
 from clinometer.studies.leaning.scores.views import EncoderView, linear_views
 
 MeasuredRun = tuple[StudySetup, dict[str, EncoderView]]
@@ -312,11 +312,7 @@ class ComparedRuns:
     def component_family(self, encoder: str, component: str) -> Family:
         """Compare one component of every target; the mean over encoders has verdicts on those in ``JUDGED``."""
         setup, _ = self.measured[0]
-        modalities = COMPONENTS[component]
-        contrast = Contrast(
-            pair_weights(setup, modalities, *setup.pair), Basis(modalities, setup.pair), {"component": component},
-            (self.design.a, self.design.b),
-        )  # fmt: skip
+        contrast = pair_contrast(setup, COMPONENTS[component], {"component": component})
         is_judged = component in JUDGED and encoder == MEAN
         return self.family(encoder, [contrast], component, margin=self.design.margin, judged=is_judged)
 
@@ -562,7 +558,8 @@ def compare_intersections(
     InvalidInputError
         Encoders or, where paired, counts of images that differ between the runs.
     """
-    runs = compare_runs(first, second, design, ResamplingSettings(1, 0, 0, confidence), paired=paired, missing=missing)
+    settings = ResamplingSettings(confidence=confidence)
+    runs = compare_runs(first, second, design, settings, paired=paired, missing=missing)
     setup, _ = runs.measured[0]
     rows = []
     for encoder in runs.encoders:

@@ -93,6 +93,17 @@ class Contrast:
     by_target: Sequence[Mapping[str, Any]] = field(default=())
 
 
+def pair_contrast(
+    setup: StudySetup,
+    modalities: Collection[str],
+    names: Mapping[str, Any],
+    by_target: Sequence[Mapping[str, Any]] = (),
+) -> Contrast:
+    """Ask of the sum of these modalities by how much every target is nearer to a than to b."""
+    weights, basis = pair_weights(setup, modalities, *setup.pair), Basis(modalities, setup.pair)
+    return Contrast(weights, basis, names, (setup.design.a, setup.design.b), by_target)
+
+
 def contrast_family(
     setup: StudySetup,
     view: EncoderView,
@@ -444,7 +455,7 @@ def image_part_zeros(
 
     Nothing where a group has no images to bound what one may score.
     """
-    setup = StudySetup(design, layout, ResamplingSettings(1, 0, 0, 0.95))
+    setup = StudySetup(design, layout, ResamplingSettings())
     view = linear_views(encoders, setup).mean
     weights = pair_weights(setup, COMPONENTS[IMAGE_PART], *setup.pair)
     images = contrast_tests(setup, view, weights).images

@@ -221,7 +221,7 @@ def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design, compon
         raise InvalidInputError.unsupported(
             "none reads text, so no concept can be decided; name a dual encoder", field="encoders"
         )
-    setup = StudySetup(design, layout, ResamplingSettings(1, 0, 0, CONFIDENCE))
+    setup = StudySetup(design, layout, ResamplingSettings(confidence=CONFIDENCE))
     a, b = setup.pair
     if not (layout.image_counts[a] and layout.image_counts[b]):
         raise InvalidInputError.too_few("group_images: a group of the pair has no image, so no concept can be decided")

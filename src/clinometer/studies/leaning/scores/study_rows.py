@@ -100,7 +100,7 @@ def measurer_of(
 
     The images of a target are looked at when it is measured.
     """
-    setup, replicate_weights = _set_up(encoders, design, check_settings(n_resamples, 0, seed, 0.95))
+    setup, replicate_weights = _set_up(encoders, design, check_settings(n_resamples, seed=seed))
     return Measurer(encoders, setup.layout, replicate_weights, own_texts=replicate_weights is not None, check=design)
 
 
@@ -137,7 +137,7 @@ def crossed_study(
 
     ``measured`` : as in :func:`mcas_study`.
     """
-    return _study(encoders, design, ResamplingSettings(1, 0, 0, confidence), measured)
+    return _study(encoders, design, ResamplingSettings(confidence=confidence), measured)
 
 
 def _study(

@@ -52,6 +52,7 @@ from clinometer.studies.leaning.scores.encoder_check import checks_of, reader_ch
 from clinometer.studies.leaning.scores.shares import share_rows
 from clinometer.studies.leaning.scores.views import EncoderView, ItemMeans, linear_views
 
+LEVEL: Final = 1 - 0.95  # which is not 0.05 to the last digit
 ONSET: Final = "onset"
 HALF: Final = "half_way"
 AGREEMENT: Final = "agreement"
@@ -80,8 +81,6 @@ def trace_rows(
     *,
     total: int,
     before: Sequence[Score] = (),
-    seed: int = 0,
-    confidence: float = 0.95,
 ) -> list[Score]:
     """Report what is read of the estimates at each step, and where it sets in.
 
@@ -114,19 +113,17 @@ def trace_rows(
         Embeddings that no cosine can take, or counts that do not match the design.
     """
     design = of_images_there(design)
-    settings = ResamplingSettings(1, 0, seed, confidence)
+    settings = ResamplingSettings()
     ends, view_of_end, setup = _at(finished, design, settings, "")
     end = _image_parts(ends)
-    level = interval_level(end, confidence)
+    level = interval_level(end)
     way, rows = list[_Step](), list[Score]()
     for step, read in sorted(steps.items()):
         step_rows, view, _ = _at(read(), design, settings, f"step {step}")
         rows += step_rows
         way.append(_Step(step, _image_parts(step_rows), _half(setup, view, view_of_end, 1 - level)))
     sides = design.a, design.b
-    sets_in = [
-        row for t, last in enumerate(end) for row in _onset_rows(t, last, way, total, before, sides, level, confidence)
-    ]
+    sets_in = [row for t, last in enumerate(end) for row in _onset_rows(t, last, way, total, before, sides, level)]
     known = sorted(row.value for row in sets_in if row.component == ONSET and isfinite(row.value))
     middle = Score(
         metric=TRACE, component=ONSET, category="all", value=known[(len(known) - 1) // 2] if known else nan,
@@ -134,7 +131,7 @@ def trace_rows(
         reason="the middle of the concepts' onsets, without an interval" if known else "no concept is shown to lean",
     )  # fmt: skip
     rows += [*sets_in, middle]
-    return [*rows, *(row for step in way for row in _agreement_rows(step, end, confidence))]
+    return [*rows, *(row for step in way for row in _agreement_rows(step, end))]
 
 
 def of_images_there(design: Design) -> Design:
@@ -162,7 +159,7 @@ def _at(
     for view in [views.mean] if len(encoders) == 1 else views.all:
         rows += mcas_rows(setup, view, SHOWN)
         rows += [row for row in share_rows(setup, view) if row.component == "share"]
-    rows = withheld(rows, reader_checks(encoders, design, confidence=settings.confidence))
+    rows = withheld(rows, reader_checks(encoders, design))
     named = [
         replace(row, metric=TRACE, setting=setting, family=row.family.replace("mcas", f"{TRACE}, {setting}", 1))
         for row in rows
@@ -198,11 +195,10 @@ def _onset_rows(
     before: Sequence[Score],
     sides: tuple[str, str],
     level: float,
-    confidence: float,
 ) -> Iterator[Score]:
     """Report where one target's leaning sets in, and where half of it is there."""
     about = Score(metric=TRACE, component=ONSET, concept=end.concept, category=end.category, n_target=end.n_target)
-    sign = side_by_q(end, confidence)
+    sign = side_by_q(end)
     if not sign:
         unread = end.verdict == Verdict.NOT_MEASURED and end.n_target >= FEWEST_IMAGES
         reason = FEW if end.n_target < FEWEST_IMAGES else UNREAD if unread else NO_LEANING
@@ -228,15 +224,15 @@ def _onset_rows(
     yield replace(about, component=HALF, value=value, low=below, high=above, group=group)
 
 
-def side_by_q(row: Score, confidence: float) -> int:
+def side_by_q(row: Score) -> int:
     """Return the side an image part, or a difference of two, leans to in the end by its q: 1, −1, or 0 for neither.
 
     How much it leans does not matter: what is within a suite's margin sets in somewhere, too.
     """
-    return int(np.sign(row.value)) if row.verdict not in UNJUDGED and row.q <= 1 - confidence else 0
+    return int(np.sign(row.value)) if row.verdict not in UNJUDGED and row.q <= LEVEL else 0
 
 
-def interval_level(end: Sequence[Score], confidence: float) -> float:
+def interval_level(end: Sequence[Score]) -> float:
     """Return the level of the intervals on the way, which are reported for some targets alone.
 
     ::
@@ -247,8 +243,8 @@ def interval_level(end: Sequence[Score], confidence: float) -> float:
     decision 64.
     """
     m = sum(row.verdict not in UNJUDGED for row in end)
-    n_leaning = sum(bool(side_by_q(row, confidence)) for row in end)
-    return (1 - confidence) * (n_leaning / m if n_leaning else 1.0)
+    n_leaning = sum(bool(side_by_q(row)) for row in end)
+    return LEVEL * (n_leaning / m if n_leaning else 1.0)
 
 
 def side_shown(row: Score, level: float) -> int:
@@ -278,14 +274,14 @@ def behind(holds: Sequence[bool], numbers: Sequence[int]) -> float:
     return behind
 
 
-def _agreement_rows(step: _Step, end: Sequence[Score], confidence: float) -> Iterator[Score]:
+def _agreement_rows(step: _Step, end: Sequence[Score]) -> Iterator[Score]:
     """Compare a step's verdicts, and the order of its image parts, with those of the finished images."""
     about, pairs = (
         Score(metric=TRACE, component=AGREEMENT, category="all", setting=f"step {step.number}"),
         [(at_step, last) for at_step, last in zip(step.image_parts, end, strict=True) if last.verdict],
     )
     alike = sum((at_step.verdict, at_step.side) == (last.verdict, last.side) for at_step, last in pairs)
-    share = wilson_interval(alike, len(pairs), confidence)
+    share = wilson_interval(alike, len(pairs))
     yield replace(
         about, value=share.value, low=share.low, high=share.high, n_target=len(pairs),
         reason="" if pairs else "no target has a verdict",
@@ -311,8 +307,6 @@ def compare_traces(
     paired: bool,
     by_run: tuple[Sequence[Score], Sequence[Score]],
     total: int,
-    seed: int = 0,
-    confidence: float = 0.95,
 ) -> list[Score]:
     """Compare two runs of one design on the way to their images, second minus first.
 
@@ -335,11 +329,11 @@ def compare_traces(
     by_run : rows of :func:`trace_rows` of either run.
     total : how many steps either draws in.
     """
-    design, settings = of_images_there(design), ResamplingSettings(1, 1, seed, confidence)
+    design, settings = of_images_there(design), ResamplingSettings()
     rows, way = list[Score](), dict[int, list[Score]]()
     for step in sorted(first.keys() & second.keys()):
         runs = compare_runs(first[step](), second[step](), design, settings, paired=paired)
-        checks = [checks_of(run, design, confidence=confidence) for run in runs.embeddings]
+        checks = [checks_of(run, design) for run in runs.embeddings]
         at_step = [
             replace(row, metric=TRACE, setting=f"step {step}", family=f"{TRACE}, step {step}: {component}")
             for encoder in runs.encoders[: 1 if len(runs.embeddings[0]) == 1 else None]
@@ -350,9 +344,9 @@ def compare_traces(
         way[step] = [row for row in at_step if (row.component, row.encoder) == (IMAGE_PART, MEAN)]
         rows += at_step
     if way:
-        level = interval_level(way[max(way)], confidence)
+        level = interval_level(way[max(way)])
         rows += [
-            _parting([of_step[t] for of_step in way.values()], list(way), total, design, level, confidence)
+            _parting([of_step[t] for of_step in way.values()], list(way), total, design, level)
             for t in range(len(design.targets))
         ]
     first_rows, second_rows = [{(row.component, row.concept): row for row in of_run} for of_run in by_run]
@@ -363,12 +357,10 @@ def compare_traces(
     ]
 
 
-def _parting(
-    way: Sequence[Score], numbers: Sequence[int], total: int, design: Design, level: float, confidence: float
-) -> Score:
+def _parting(way: Sequence[Score], numbers: Sequence[int], total: int, design: Design, level: float) -> Score:
     """Find from which step on two runs differ in a target as they do at the last step that both looked at."""
     sides = [side_shown(row, level) for row in way]
-    last, sign = way[-1], side_by_q(way[-1], confidence)
+    last, sign = way[-1], side_by_q(way[-1])
     about = Score(metric=TRACE, component=PARTING, concept=last.concept, category=last.category, n_target=last.n_target)
     if not sign:
         return replace(about, reason=f"no difference is shown at step {numbers[-1]}, the last that both looked at")
