@@ -243,7 +243,7 @@ def _split(design: Design, estimates: Sequence[np.ndarray]) -> dict[str, tuple[n
     return by_axis
 
 
-def excess_inference(setup: StudySetup, view: EncoderView, effect: Effect) -> tuple[list[Tested], JointInference]:
+def excess_inference(setup: StudySetup, view: EncoderView, effect: Effect) -> tuple[list[Tested], Tested]:
     """Test the excess of each of the effect's cells, and all against none; variances are moderated over the targets."""
     design, layout, confidence = setup.design, setup.layout, setup.settings.confidence
     readings, calibration = readings_of(setup, view)
@@ -423,7 +423,7 @@ def _tested_rows(setup: StudySetup, view: EncoderView, contrasts: Sequence[Contr
 
 
 def _joint_rows(
-    setup: StudySetup, view: EncoderView, effect: Effect, joint: JointInference, modalities: Collection[str]
+    setup: StudySetup, view: EncoderView, effect: Effect, joint: Tested, modalities: Collection[str]
 ) -> list[Score]:
     everyone = np.ones(len(setup.design.groups))
     contrast = Contrast(
@@ -432,8 +432,7 @@ def _joint_rows(
         {"metric": METRIC, "component": effect.component},
         by_target=_counts(setup, everyone),
     )
-    tests = Tested(bare(joint.size, joint.low, joint.high, joint.null), joint.p, F_TEST)
-    rows = [with_reason(row, FIXED) for row in _explain(contrast_rows(setup, view, contrast, tests))]
+    rows = [with_reason(row, FIXED) for row in _explain(contrast_rows(setup, view, contrast, joint))]
     return corrected(rows, _family(setup, effect.component))
 
 
@@ -455,22 +454,7 @@ def _explain(rows: Sequence[Score]) -> list[Score]:
 # --- several contrasts of a target tested together -------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class JointInference:
-    """Several contrasts of each target, tested against all of them being 0: (T,) each.
-
-    ``size`` is their length. ``low`` and ``high`` contain it wherever the ellipsoid of F contains the contrasts (by the
-    triangle inequality, so they cover at least as often). ``null`` is the length that chance alone would give.
-    """
-
-    size: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    p: np.ndarray
-    null: np.ndarray
-
-
-def joint_tests(setup: StudySetup, view: EncoderView, basis: np.ndarray) -> JointInference:
+def joint_tests(setup: StudySetup, view: EncoderView, basis: np.ndarray) -> Tested:
     """Test all contrasts of the image part, ``basis`` (k × G, orthonormal rows), against 0: :func:`joint_inference`."""
     values = item_values(view.items.images[:1], np.ones((1, len(setup.design.groups))))
     variances, freedom = group_variances(setup.layout, values, len(view.image_cosines), images=True)
@@ -508,7 +492,7 @@ def joint_inference(
     confidence: float,
     *,
     lost: int = 0,
-) -> JointInference:
+) -> Tested:
     """Test that k numbers of a target are all 0 (Hotelling), with a covariance moderated over the targets.
 
     ::
@@ -522,6 +506,11 @@ def joint_inference(
     Parameters
     ----------
     scores : per target (n_t × k), one row an image; ``values`` (T × k) are θ.
+
+    Returns
+    -------
+    The length of θ. ``low`` and ``high`` contain it wherever the ellipsoid of F contains θ (by the triangle inequality,
+    so they cover at least as often). ``null`` is the length that chance alone would give.
     """
     rank = values.shape[1]
     covariance, freedom = _own_covariance(scores, lost)
@@ -540,13 +529,8 @@ def joint_inference(
     per_f = (denominator_freedom + rank - 1) * rank / denominator_freedom
     size = np.linalg.norm(values, axis=1)
     reach = np.sqrt(scipy.stats.f.ppf(confidence, rank, denominator_freedom) * per_f * largest)
-    return JointInference(
-        size,
-        np.maximum(size - reach, 0.0) + 0 * reach,
-        size + reach,
-        scipy.stats.f.sf(statistic / per_f, rank, denominator_freedom),
-        null,
-    )
+    numbers = bare(size, np.maximum(size - reach, 0.0) + 0 * reach, size + reach, null)
+    return Tested(numbers, scipy.stats.f.sf(statistic / per_f, rank, denominator_freedom), F_TEST)
 
 
 def _own_covariance(scores: Sequence[np.ndarray], lost: int) -> tuple[np.ndarray, np.ndarray]:

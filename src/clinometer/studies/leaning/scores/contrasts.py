@@ -342,22 +342,17 @@ def paired_difference(first: EncoderView, second: EncoderView) -> EncoderView:
     )
 
 
-@dataclass(frozen=True)
-class ContrastDifferences:
-    """The difference of a contrast between two independent runs: over images, and over words and encoders too."""
-
-    images: DifferenceTests
-    stimulus: DifferenceTests
-
-
 def unpaired_differences(
     studies: tuple[StudySetup, StudySetup],
     views: tuple[EncoderView, EncoderView],
     weights: np.ndarray,
     fillings: Sequence[Filling] = ((), ()),
     shift: ArrayLike = 0.0,
-) -> ContrastDifferences:
-    """Compare a contrast between two runs of the same words and encoders, moved by ``shift``."""
+) -> tuple[DifferenceTests, DifferenceTests]:
+    """Compare a contrast between two independent runs of the same words and encoders, moved by ``shift``.
+
+    Return the tests over images, and over words and encoders too.
+    """
     first, second = (
         difference_contrast(setup, view, weights, filling=filling)
         for setup, view, filling in zip(studies, views, fillings, strict=True)
@@ -369,7 +364,7 @@ def unpaired_differences(
     parts = [of_words, _encoders(apart, weights)]
     shared = parts[0][0] + parts[1][0]
     freedom = welch_satterthwaite([(variance, np.full_like(shared, degrees)) for variance, degrees in parts])
-    return ContrastDifferences(difference_tests(first, second), difference_tests(first, second, shared, freedom))
+    return difference_tests(first, second), difference_tests(first, second, shared, freedom)
 
 
 def image_scores(cosines: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -184,7 +184,7 @@ def category_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     rows: list[Score] = []
     leanings = _leanings(setup, view)
     for category, group, members in _selections(setup):
-        targets = _finite_members(leanings.replicates.point, members)
+        targets = _finite_members(leanings.signed.point, members)
         rows += _mean_and_std(setup, view, leanings, targets, None, metric="category", category=category, group=group)
     return rows
 
@@ -197,7 +197,7 @@ def sign_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
     """
     rows: list[Score] = []
     leanings = _leanings(setup, view)
-    values = leanings.replicates.point
+    values = leanings.signed.point
     for category, group, members in _selections(setup):
         if group:
             continue
@@ -219,57 +219,39 @@ def internal_bias_summary_rows(setup: StudySetup, view: EncoderView) -> list[Sco
         for group_rows, (group, members) in zip(rows, selections, strict=True):
             targets = _finite_members(quantity.signed.point, members)
             doubtful = unstable[targets] if name == "bias_amplification" else np.zeros(1, bool)
-            flag = "unstable" if doubtful.any() else ""
-            for row in _statistic_rows(setup, view, name, quantity, targets, flag=flag, group=group):
-                averaged = row.component.endswith(("_mean", "_standard_error"))
-                lost = replace(
-                    row, value=nan, low=nan, high=nan, stimulus_low=nan, stimulus_high=nan, null=nan,
-                    reason=ALL_UNSTABLE,
+            flag, no_mean = "unstable" if doubtful.any() else "", len(targets) and doubtful.all()
+            for statistic in _STATISTICS:
+                numbers = _statistic_estimate(setup, quantity, statistic, targets)
+                if flag:  # replicates of TT cross 0, and their spread means nothing
+                    nothing = np.full_like(numbers.stimulus_low, np.nan)
+                    numbers = replace(numbers, stimulus_low=nothing, stimulus_high=nothing)
+                row = summary_row(
+                    setup, view, targets, numbers, metric="internal_bias_summary", component=f"{name}_{statistic.name}",
+                    category="all", group=group, flag=flag,
                 )  # fmt: skip
-                group_rows.append(lost if averaged and len(targets) and doubtful.all() else row)
+                if len(targets) == 1 and statistic.name == "standard_error":
+                    row = replace(row, reason=ONE_TARGET)
+                elif flag and not row.reason:
+                    row = replace(row, reason=UNSTABLE_TARGET)
+                if no_mean and statistic.name in ("mean", "standard_error"):
+                    row = replace(
+                        row, value=nan, low=nan, high=nan, stimulus_low=nan, stimulus_high=nan, null=nan,
+                        reason=ALL_UNSTABLE,
+                    )  # fmt: skip
+                group_rows.append(row)
     return [row for group_rows in rows for row in group_rows]
-
-
-def _statistic_rows(
-    setup: StudySetup,
-    view: EncoderView,
-    name: str,
-    quantity: _Quantity,
-    targets: Sequence[int],
-    *,
-    flag: str,
-    group: str,
-) -> Iterator[Score]:
-    for statistic in _STATISTICS:
-        numbers = _statistic_estimate(setup, quantity, statistic, targets)
-        if flag:  # replicates of TT cross 0, and their spread means nothing
-            nothing = np.full_like(numbers.stimulus_low, np.nan)
-            numbers = replace(numbers, stimulus_low=nothing, stimulus_high=nothing)
-        alone = len(targets) == 1 and statistic.name == "standard_error"
-        row = summary_row(
-            setup, view, targets, numbers, metric="internal_bias_summary", component=f"{name}_{statistic.name}",
-            category="all", group=group, flag=flag,
-        )  # fmt: skip
-        if alone or (flag and not row.reason):
-            row = replace(row, reason=ONE_TARGET if alone else UNSTABLE_TARGET)
-        yield row
-
-
-@dataclass(frozen=True)
-class _Leanings:
-    """MCAS of every target, computed once for all selections: replicates (… × targets), and those of chance alone."""
-
-    replicates: Replicates
-    null: np.ndarray
 
 
 @dataclass(frozen=True)
 class _Quantity:
-    """A non-negative score of each target: the magnitude of ``signed``, (… × targets); its signs are aligned."""
+    """A score of each target, computed once for all selections: replicates (… × targets), and those of chance alone.
+
+    Of δ and α the magnitude counts; the signs of their replicates are aligned.
+    """
 
     signed: Replicates
     null: np.ndarray
-    null_centre: Callable[[np.ndarray], np.floating]
+    null_centre: Callable[[np.ndarray], np.floating] = np.mean
 
 
 @dataclass(frozen=True)
@@ -302,12 +284,14 @@ _STATISTICS = (
 )
 
 
-def _leanings(setup: StudySetup, view: EncoderView) -> _Leanings:
+def _leanings(setup: StudySetup, view: EncoderView) -> _Quantity:
+    """Replicate MCAS of every target."""
+
     def formula(tensor: np.ndarray) -> np.ndarray:
         return composite(tensor, setup.a, setup.b)
 
     null = all_targets(view.targets, lambda part: formula(part.null).astype(np.float64))
-    return _Leanings(_apply(view, formula, lambda _: formula), null)
+    return _Quantity(_apply(view, formula, lambda _: formula), null)
 
 
 def _quantity(setup: StudySetup, view: EncoderView, name: str) -> _Quantity:
@@ -316,7 +300,7 @@ def _quantity(setup: StudySetup, view: EncoderView, name: str) -> _Quantity:
         signed = _apply(
             view, lambda c: signed_delta(setup, c), lambda part: lambda c: aligned_delta(setup, part.point, c)
         )
-        return _Quantity(signed, all_targets(view.targets, lambda part: null_of_delta(setup, part)), np.mean)
+        return _Quantity(signed, all_targets(view.targets, lambda part: null_of_delta(setup, part)))
     signed = _apply(view, lambda c: signed_alpha(setup, c), lambda _: lambda c: signed_alpha(setup, c))
     return _Quantity(signed, all_targets(view.targets, lambda part: null_of_alpha(setup, part)), np.median)
 
@@ -351,7 +335,7 @@ def _statistic_estimate(
 def _mean_and_std(
     setup: StudySetup,
     view: EncoderView,
-    leanings: _Leanings,
+    leanings: _Quantity,
     targets: Sequence[int],
     by_sign: tuple[int, Sequence[int]] | None,
     **fields: str,
@@ -365,9 +349,9 @@ def _mean_and_std(
     def chosen(c: np.ndarray) -> np.ndarray:
         return c[..., targets]
 
-    mean = estimate(leanings.replicates, lambda c: np.asarray(chosen(c).mean(axis=-1)), setup.settings.confidence)
+    mean = estimate(leanings.signed, lambda c: np.asarray(chosen(c).mean(axis=-1)), setup.settings.confidence)
     std = estimate_norm(
-        leanings.replicates,
+        leanings.signed,
         lambda c: chosen(c) - chosen(c).mean(axis=-1, keepdims=True),
         lambda x: np.asarray(np.sqrt(np.square(x).sum(axis=-1) / (len(targets) - STD_DDOF))),
         setup.settings.confidence,

@@ -371,6 +371,11 @@ class ResamplingSettings:
 
     What is linear in the mean cosines is never resampled, and needs the confidence alone. ``store`` makes what
     replicates wait in: memory, unless a caller has a file for them.
+
+    Raises
+    ------
+    InvalidInputError
+        A count is too small, or the confidence no probability.
     """
 
     n_resamples: int = 1
@@ -380,6 +385,17 @@ class ResamplingSettings:
     image_seed: int | None = None
     store: Callable[[], ArrayStore] = InMemory
 
+    def __post_init__(self) -> None:
+        for name, number, least in (("n_resamples", self.n_resamples, 1), ("n_permutations", self.n_permutations, 0)):
+            if number < least:
+                raise InvalidInputError.out_of_range(f"{name}: expected at least {least}, found {number}")
+        if not 0 < self.confidence < 1:
+            raise InvalidInputError.out_of_range(
+                f"expected a number between 0 and 1, found {self.confidence}", field="confidence"
+            )
+        if self.seed < 0:
+            raise InvalidInputError.out_of_range(f"expected 0 or more, found {self.seed}", field="seed")
+
     def rng(self, *names: str) -> np.random.Generator:
         """Make a random generator for one purpose, so that its draws do not depend on any others."""
         return np.random.default_rng([self.seed, *"\0".join(names).encode()])
@@ -388,32 +404,6 @@ class ResamplingSettings:
         """Make the random generator for resampling images."""
         seed = self.seed if self.image_seed is None else self.image_seed
         return replace(self, seed=seed).rng(*names)
-
-
-def check_settings(
-    n_resamples: int,
-    n_permutations: int = 0,
-    seed: int = 0,
-    confidence: float = 0.95,
-    store: Callable[[], ArrayStore] = InMemory,
-) -> ResamplingSettings:
-    """Check settings before anything is drawn with them.
-
-    Raises
-    ------
-    InvalidInputError
-        A count is too small, or the confidence no probability.
-    """
-    for name, number, least in (("n_resamples", n_resamples, 1), ("n_permutations", n_permutations, 0)):
-        if number < least:
-            raise InvalidInputError.out_of_range(f"{name}: expected at least {least}, found {number}")
-    if not 0 < confidence < 1:
-        raise InvalidInputError.out_of_range(
-            f"expected a number between 0 and 1, found {confidence}", field="confidence"
-        )
-    if seed < 0:
-        raise InvalidInputError.out_of_range(f"expected 0 or more, found {seed}", field="seed")
-    return ResamplingSettings(n_resamples, n_permutations, seed, confidence, store=store)
 
 
 @dataclass(frozen=True)

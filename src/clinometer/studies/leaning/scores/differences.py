@@ -41,8 +41,6 @@ from clinometer.studies.leaning.scores.contrasts import (
     II,
     ITA,
     ITP,
-    ContrastDifferences,
-    ContrastTests,
     Filling,
     ItemValues,
     attribute_shifts,
@@ -102,14 +100,6 @@ class MissingPictures:
         """Count those of each group, of both runs together; of pairs the pairs."""
         first, second = map(Counter, self.attributes)
         return first + second if self.alone is None else first
-
-    def alone_in(self, run: Sequence[EncoderEmbeddings], which: int) -> list[EncoderEmbeddings]:
-        """Replace the pictures of a run's targets by those without partners."""
-        assert self.alone is not None
-        return [
-            replace(encoder, target_images=other.target_images, target_copies=None, target_batches=None)
-            for encoder, other in zip(run, self.alone[which], strict=True)
-        ]
 
     def filling(self, scores: Sequence[Sequence[np.ndarray]], bounds: Sequence[np.ndarray], side: int) -> list[Filling]:
         """List what is missing as it makes a difference least (``side`` 0) or most: of either run, or of pairs alone.
@@ -229,19 +219,20 @@ def absent_pictures(
     if not (repeated or any(missing.of_targets) or any(missing.of_groups.values())):
         return None
 
-    def seen(runs: Sequence[Sequence[EncoderEmbeddings]]) -> list[dict[str, EncoderView]]:
-        studies = [StudySetup(design, layout_of(run, design), settings) for run in runs]
-        views = [linear_views(run, setup) for run, setup in zip(runs, studies, strict=True)]
-        return [{view.encoder: view for view in of_run.all} for of_run in views]
+    def seen(images_of: TwoRuns) -> list[dict[str, EncoderView]]:
+        """See either run with the images of other embeddings in place of its targets' own."""
+        views = []
+        for run, others in zip(runs, images_of, strict=True):
+            encoders = [
+                replace(encoder, target_images=other.target_images, target_copies=None, target_batches=None)
+                for encoder, other in zip(run, others, strict=True)
+            ]
+            setup = StudySetup(design, layout_of(encoders, design), settings)
+            views.append({view.encoder: view for view in linear_views(encoders, setup).all})
+        return views
 
-    alone = [] if missing.alone is None else seen([missing.alone_in(run, which) for which, run in enumerate(runs)])
-    drawn = seen([
-        [
-            replace(once, target_images=all_.target_images, target_copies=None, target_batches=None)
-            for once, all_ in zip(*both, strict=True)
-        ]
-        for both in zip(runs, pairs, strict=True)
-    ]) if repeated and pairs is not None else []  # fmt: skip
+    alone = [] if missing.alone is None else seen(missing.alone)
+    drawn = seen(pairs) if repeated and pairs is not None else []
     return Absent(missing, alone, drawn)
 
 
@@ -377,12 +368,14 @@ class ComparedRuns:
         what replaces missing pictures. ``shift`` : how far it is moved, from 0 and from the middles.
         """
         (setup, other), (first, second) = (setup for setup, _ in self.measured), views
-        tests: ContrastTests | ContrastDifferences
+        images: EstimateTests
+        stimulus: EstimateTests
         if self.paired:
             tests = paired_tests(setup, paired_difference(first, second), contrast.weights, filling[0], shift[0])
+            images, stimulus = tests.images, tests.stimulus
         else:
-            tests = unpaired_differences((setup, other), views, contrast.weights, filling, shift[0])
-        fields_of_rows = _row_fields(setup, tests, margin, self.paired, shift)
+            images, stimulus = unpaired_differences((setup, other), views, contrast.weights, filling, shift[0])
+        fields_of_rows = _row_fields(setup, images, stimulus, margin, self.paired, shift)
         if influences is not None:
             runs = [(setup, first, influences[0]), (other, second, influences[1])]
             apart = differences_from_middle(runs, contrast.weights, filling, shift[1], paired=self.paired)
@@ -471,14 +464,15 @@ def measured_runs(
 
 def _row_fields(
     setup: StudySetup,
-    tests: ContrastTests | ContrastDifferences,
+    images: EstimateTests,
+    stimulus: EstimateTests,
     margin: float | None,
     paired: bool,
     shift: tuple[ArrayLike, ArrayLike],
 ) -> Iterator[dict[str, Any]]:
     """Yield for every target the difference, its intervals and p, and p of two one-sided tests within the margin."""
-    images, confidence = tests.images, setup.settings.confidence
-    inner, outer = (of_no_width(tested.interval(confidence), images, shift[0]) for tested in (images, tests.stimulus))
+    confidence = setup.settings.confidence
+    inner, outer = (of_no_width(tested.interval(confidence), images, shift[0]) for tested in (images, stimulus))
     p = p_values(images)
     inside = np.full_like(p, nan) if margin is None else images.p_outside(margin)
     columns = {"value": images.value, "low": inner.low, "high": inner.high, "p": p, "p_equivalence": inside}

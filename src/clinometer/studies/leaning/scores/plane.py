@@ -107,7 +107,7 @@ def plane_middle_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
 
     numbers = _places(setup, view.groups, fair)
     return [
-        replace(_group_row(setup, view, numbers[component], (), metric=MIDDLE, component=component), setting="plane")
+        _group_row(setup, view, numbers[component], (), metric=MIDDLE, component=component, setting="plane")
         for component in ("mcas", "similarity", "angle")
     ]
 
@@ -172,22 +172,10 @@ def _over_groups(setup: StudySetup, values: np.ndarray) -> np.ndarray:
     return np.concatenate([values, *means], axis=-1)
 
 
-def _group_row(
-    setup: StudySetup,
-    view: EncoderView,
-    numbers: Estimate,
-    index: int | tuple[()],
-    *,
-    metric: str,
-    component: str,
-    concept: str = "",
-    group: str = "",
-) -> Score:
+def _group_row(setup: StudySetup, view: EncoderView, numbers: Estimate, index: int | tuple[()], **about: str) -> Score:
     names = ("value", "low", "high", "stimulus_low", "stimulus_high", "null")
     single = Estimate(*(np.asarray(getattr(numbers, name)[index]) for name in names))
-    row = summary_row(
-        setup, view, (), single, metric=metric, component=component, concept=concept, group=group, reason="-"
-    )
+    row = summary_row(setup, view, (), single, reason="-", **about)
     basis = Basis(MODALITIES, (*setup.pair, setup.design.index(str(setup.design.third))))
     reason, is_angle = "", row.component == "angle"
     if not isfinite(row.value):

@@ -13,7 +13,6 @@ from clinometer.studies.leaning.scores.design import (
     EncoderEmbeddings,
     ResamplingSettings,
     StudySetup,
-    check_settings,
     layout_of,
     pooled_encoders,
 )
@@ -89,7 +88,7 @@ def mcas_study(
     InvalidInputError
         Embeddings that no cosine can take, or counts that do not match the design; names encoder and target.
     """
-    settings = check_settings(n_resamples, n_permutations, seed, confidence, store)
+    settings = ResamplingSettings(n_resamples, n_permutations, seed, confidence, store=store)
     return _study(encoders, design, settings, measured)
 
 
@@ -100,7 +99,7 @@ def measurer_of(
 
     The images of a target are looked at when it is measured.
     """
-    setup, replicate_weights = _set_up(encoders, design, check_settings(n_resamples, seed=seed))
+    setup, replicate_weights = _set_up(encoders, design, ResamplingSettings(n_resamples, seed=seed))
     return Measurer(encoders, setup.layout, replicate_weights, own_texts=replicate_weights is not None, check=design)
 
 
