@@ -11,9 +11,7 @@ from clinometer.metrics import Score
 from clinometer.studies import leaning
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.cosines import Cosines
-from clinometer.studies.leaning.scores.design import Layout, StudySetup, pooled_encoders
-from clinometer.studies.leaning.scores.measuring import Measurer
-from clinometer.studies.leaning.scores.views import StudyViews, gather, resampling_weights
+from clinometer.studies.leaning.scores.design import Layout
 from tests.quick import remembered
 
 GROUPS = ("man", "woman", "nonbinary")
@@ -123,13 +121,6 @@ def slow_component(encoder: EncoderEmbeddings, t: int, name: str, a: str = "man"
 def decreasing(numbers: list[float]) -> bool:
     """Whether no number is larger than the one before."""
     return all(x >= y for x, y in pairwise(numbers))
-
-
-def views_of(encoders: list[EncoderEmbeddings], setup: StudySetup) -> StudyViews:
-    """All views with replicates, without how images match the texts."""
-    weights = resampling_weights(setup, n_encoders=len(pooled_encoders(encoders)))
-    measure = Measurer(encoders, setup.layout, weights, own_texts=False)
-    return gather(encoders, setup, weights, measure.every_target())
 
 
 def target_cosines(encoder: EncoderEmbeddings, layout: Layout) -> Cosines:

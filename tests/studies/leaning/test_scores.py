@@ -16,6 +16,7 @@ from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import EncoderEmbeddings, mcas_study
 from clinometer.studies.leaning.scores.contrasts import contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
+from clinometer.studies.leaning.scores.views import views_of
 from tests.studies.leaning.studies import (
     AGES,
     GROUPS,
@@ -27,7 +28,6 @@ from tests.studies.leaning.studies import (
     slow_component,
     slow_mean_cosine,
     study,
-    views_of,
 )
 
 pytestmark = pytest.mark.usefixtures("shortcuts_of_a_module")

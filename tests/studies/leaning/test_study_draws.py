@@ -25,6 +25,7 @@ from clinometer.studies.leaning.scores.cosines import (
     uniform_weights,
 )
 from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of
+from clinometer.studies.leaning.scores.views import views_of
 from tests.studies.leaning.studies import (
     AGES,
     DIM,
@@ -36,7 +37,6 @@ from tests.studies.leaning.studies import (
     slow_mean_cosine,
     study,
     target_cosines,
-    views_of,
 )
 
 LAYOUT = layout_of([embeddings()], design())

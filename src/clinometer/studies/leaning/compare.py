@@ -19,11 +19,7 @@ from clinometer.stats.association import matmul
 from clinometer.stats.blocks import ArrayStore, InMemory, pieces_of
 from clinometer.stats.bootstrap import magnitude_excess, percentile_interval, student_p
 from clinometer.studies.leaning.scores.contrasts import pair_weights
-from clinometer.studies.leaning.scores.cosines import (
-    attribute_vectors,
-    uniform_weights,
-    variance,
-)
+from clinometer.studies.leaning.scores.cosines import attribute_vectors, uniform_weights, variance
 from clinometer.studies.leaning.scores.design import (
     Design,
     EncoderEmbeddings,
@@ -41,13 +37,7 @@ from clinometer.studies.leaning.scores.differences import (
     measured_runs,
 )
 from clinometer.studies.leaning.scores.encoder_check import checks_of, withheld_between, withheld_by_level
-from clinometer.studies.leaning.scores.measuring import (
-    AHEAD,
-    PART,
-    ROWS,
-    WHOLE,
-    ReplicateWeights,
-)
+from clinometer.studies.leaning.scores.measuring import AHEAD, PART, ROWS, WHOLE, ReplicateWeights
 from clinometer.studies.leaning.scores.mitigated import DIVERSITY, FIDELITY, image_spread, judge_against_limit
 from clinometer.studies.leaning.scores.rows import Contrast, contrast_family, pair_contrast
 from clinometer.studies.leaning.scores.shares import OWN_FIDELITY
@@ -270,7 +260,7 @@ class ImagePartReplicates:
 def image_part_replicates(
     runs: Sequence[tuple[Sequence[EncoderEmbeddings], StudySetup, np.ndarray]],
 ) -> list[ImagePartReplicates]:
-    """Replicate the image part of every target of runs of one design, as :func:`gather` would, and nothing else.
+    """Replicate the image part of every target of runs of one design, as :func:`views_of` would, and nothing else.
 
     The image part is a difference of two groups and linear in the cosines, so the signs of the groups and the average
     over encoders are taken before images are weighed, not after: a third of the time for 300 targets.

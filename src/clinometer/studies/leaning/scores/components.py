@@ -18,16 +18,8 @@ from clinometer.metrics.records import MEAN, OWN_TEXT, PRIOR, Score, corrected
 from clinometer.metrics.verdict import FEWEST_IMAGES, LEVEL
 from clinometer.stats.agreement import kendall_tau_b
 from clinometer.stats.clusters import CrossedVariance, crossed_variance
-from clinometer.stats.permutation import (
-    PermutationTest,
-)
-from clinometer.studies.leaning.scores.contrasts import (
-    contrast_tests,
-    label_tests,
-    least_p_value,
-    pools_of,
-    text_tests,
-)
+from clinometer.stats.permutation import PermutationTest
+from clinometer.studies.leaning.scores.contrasts import contrast_tests, label_tests, least_p_value, pools_of, text_tests
 from clinometer.studies.leaning.scores.design import (
     Design,
     EncoderEmbeddings,

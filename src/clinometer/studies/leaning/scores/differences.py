@@ -23,13 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clinometer.metrics.differences import (
-    METRIC,
-    Family,
-    image_seeds,
-    require_comparable,
-    with_reasons,
-)
+from clinometer.metrics.differences import METRIC, Family, image_seeds, require_comparable, with_reasons
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART
 from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import FEWEST_IMAGES

@@ -35,13 +35,7 @@ from clinometer.studies.leaning.scores.cosines import (
     weigh,
 )
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout, StudySetup, pooled_encoders, unit_rows
-from clinometer.studies.leaning.scores.measuring import (
-    IMAGED,
-    MeasuredTarget,
-    Measurer,
-    ReplicateWeights,
-    SeenTarget,
-)
+from clinometer.studies.leaning.scores.measuring import IMAGED, MeasuredTarget, Measurer, ReplicateWeights, SeenTarget
 
 
 @dataclass(frozen=True)
@@ -118,8 +112,14 @@ class StudyViews:
         return self.mean, *self.by_encoder
 
 
+def views_of(encoders: Sequence[EncoderEmbeddings], setup: StudySetup) -> StudyViews:
+    """Return all views with replicates, without how images match the texts."""
+    weights = resampling_weights(setup, n_encoders=len(pooled_encoders(encoders)))
+    return gather(encoders, setup, weights, Measurer(encoders, setup.layout, weights, own_texts=False).every_target())
+
+
 def linear_views(encoders: Sequence[EncoderEmbeddings], setup: StudySetup) -> StudyViews:
-    """Return all views without replicates: enough for all that is linear in the mean cosines."""
+    """Return the same views without replicates: enough for all that is linear in the mean cosines."""
     return gather(encoders, setup, None, Measurer(encoders, setup.layout, own_texts=False).every_target())
 
 
