@@ -465,22 +465,22 @@ FORMS = {
 def test_a_row_of_several_options_or_questions_and_a_form_are_named(run, tmp_path):
     item = answered(run)[0][0]
 
-    def said(head, *cells):
-        with pytest.raises(RatingsError) as caught:
+    def refused(code, said, head, *cells):
+        with raises(RatingsError, code=code) as caught:
             import_ratings(run, rated_of(run), write_csv(tmp_path / "batch.csv", [cells], head))
-        return str(caught.value)
+        assert said in str(caught.value)
 
-    assert "line 2: found man, woman chosen" in said(
-        ("item", "WorkerId", "Answer.man", "Answer.woman"), item, "w", 1, 1
-    )
-    assert "found several answers, of Answer.gender, Answer.age; say which: --answer-column" in said(
-        ("item", "WorkerId", "Answer.gender", "Answer.age"), item, "w", "man", "old"
-    )
+    options = ("item", "WorkerId", "Answer.man", "Answer.woman")
+    refused(Code.CONFLICT, "line 2: found man, woman chosen", options, item, "w", 1, 1)
+    several = "found several answers, of Answer.gender, Answer.age; say which: --answer-column"
+    refused(Code.CONFLICT, several, ("item", "WorkerId", "Answer.gender", "Answer.age"), item, "w", "man", "old")
     for form, head in FORMS.items():
-        assert f"an export of {form}, which has a column a picture: make a row of each answer" in said(head, *head)
-    assert "the rater is '#N/A'" in said(("item", "rater", "answer"), item, "#N/A", "man")
-    assert "'answer' is there twice" in said(("item", "rater", "answer", "answer"), item, "r", "man", "woman")
-    assert "more values than columns" in said(("item", "rater", "answer"), item, "r", "man", "x")
+        said = f"an export of {form}, which has a column a picture: make a row of each answer"
+        refused(Code.MISSING, said, head, *head)
+    columns = ("item", "rater", "answer")
+    refused(Code.MISSING, "the rater is '#N/A'", columns, item, "#N/A", "man")
+    refused(Code.DUPLICATE, "'answer' is there twice", (*columns, "answer"), item, "r", "man", "woman")
+    refused(Code.MALFORMED, "more values than columns", columns, item, "r", "man", "x")
     (tmp_path / "open.csv").write_text(f'item,rater,answer\n{item},r,"man\n{item},s,woman\n')
     with raises(RatingsError, code=Code.MALFORMED, match="not CSV: unexpected end of data"):
         read_ratings(tmp_path / "open.csv")
