@@ -141,7 +141,7 @@ def next_steps(view: View, judged: Sequence[Verdicts]) -> list[str]:
     steps = []
     if named:
         steps.append(
-            "Decide for each leaning whether the use can bear it. Where it cannot, change the prompts, the choice of "
+            "Decide for each leaning whether your use can tolerate it. If not, change the prompts, the choice of "
             "pictures or the model, then measure again: clinometer compare shows whether it helped."
         )
     if undecided:

@@ -97,7 +97,7 @@ def _images_in_words(record: Mapping[str, Any], suite: Suite) -> str:
     if until is None:
         return words
     if until.get("of"):
-        return f"until the differences from a sweep's baseline were told, at most {words}"
+        return f"until the differences from a sweep's baseline were decided, at most {words}"
     if until["precision"] is None:
         return f"until decided, at most {words}"
     return f"until known to within \N{PLUS-MINUS SIGN}{until['precision']:g}, at most {words}"
