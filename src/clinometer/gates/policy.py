@@ -100,7 +100,7 @@ class Rule(Strict):
             return self
         if (self.metric is None) == (self.difference is None):
             raise InvalidInputError.conflict(
-                "expected one of metric and difference, of this run or of this run less the baseline; or four_fifths"
+                "expected one of metric and difference, of this run or of this run minus the baseline; or four_fifths"
             )
         if self.difference is not None and self.component is not None:
             raise InvalidInputError.conflict("a difference is named by its component alone; leave out component")

@@ -156,7 +156,7 @@ MOST_LINES: Final = 8
 MOST_TABLES: Final = 60
 """Settings whose differences stand on the page, concept by concept; differences.csv has all."""
 
-DIFFERENCE_SYMBOL: Final = "mean magnitude, less the baseline's"
+DIFFERENCE_SYMBOL: Final = "mean magnitude minus the baseline's"
 
 
 def write_page(directory: Directory, outcome: SweepOutcome) -> None:
