@@ -279,29 +279,29 @@ def image_part_replicates(
             replicate_weights[0] if same else resampling_weights(setup, n_encoders=len(pooled_encoders(encoders)))
         )
     layout, n = runs[0][1].layout, runs[0][1].settings.n_resamples
-    parts = [_ImagePart(*run[:2], own) for run, own in zip(runs, replicate_weights, strict=True)]
+    parts = [_ImagePart(*run[:2], weights) for run, weights in zip(runs, replicate_weights, strict=True)]
     most = max(max(part.layout.target_sizes) for part in parts)
     threads = min(available_cores(), len(layout.targets), max(AHEAD // max(min(n * most, WHOLE), 1), 1))
 
     def of_target(t: int) -> list[np.ndarray]:
         sizes = [part.layout.target_sizes[t] for part in parts]
         rows = n if n * max(sizes) <= WHOLE else max(PART // max(sizes), 1)
-        found, cosines = [np.full((2, n), np.nan, np.float32) for _ in parts], [part.cosines(t) for part in parts]
+        scores, cosines = [np.full((2, n), np.nan, np.float32) for _ in parts], [part.cosines(t) for part in parts]
         chunks = [
-            own.targets(t, rows) if size else iter(()) for own, size in zip(replicate_weights, sizes, strict=True)
+            of_run.targets(t, rows) if size else iter(()) for of_run, size in zip(replicate_weights, sizes, strict=True)
         ]
         for first in range(0, n, rows):
             shared = next(chunks[0], None)
             for at, part in enumerate(parts):
                 weights = shared if replicate_weights[at] is replicate_weights[0] else next(chunks[at], None)
                 if weights is not None:
-                    found[at][:, first : first + rows] = part.replicates(first, weights, cosines[at])
-        return found
+                    scores[at][:, first : first + rows] = part.replicates(first, weights, cosines[at])
+        return scores
 
     scores = [np.empty((2, n, len(layout.targets)), np.float32) for _ in parts]
-    for t, found in enumerate(mapped_by_threads(of_target, range(len(layout.targets)), threads)):
-        for whole, own in zip(scores, found, strict=True):
-            whole[:, :, t] = own
+    for t, by_run in enumerate(mapped_by_threads(of_target, range(len(layout.targets)), threads)):
+        for whole, of_run in zip(scores, by_run, strict=True):
+            whole[:, :, t] = of_run
     return [
         ImagePartReplicates(component_of(point, *setup.pair, IMAGE_PART), *whole)
         for (_, setup, point), whole in zip(runs, scores, strict=True)

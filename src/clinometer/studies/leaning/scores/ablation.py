@@ -83,7 +83,11 @@ def ablation_rows(
     runs = compare_runs(without, whole, design, ResamplingSettings(), paired=True)
     (setup, before), (_, after) = runs.measured
     view, lost = paired_difference(before[MEAN], after[MEAN]), list(missing) or [0] * len(words)
-    tests = _tests(setup, view)
+    weights = pair_weights(setup, COMPONENTS[IMAGE_PART], *setup.pair)
+    samples, bounds = [image_scores(cosines, weights) for cosines in view.image_cosines], image_bounds(view, weights)
+    reach = bounds[:, 1] - bounds[:, 0]
+    variance = item_variance(setup.layout, view.items, weights, (II, ITP))
+    tests = bounded_means(samples, np.stack([-reach, reach], axis=1), 0.0, *variance)
     fillings = [tests.filled(lost, side) for side in (0, 1)] if any(lost) else []
     rows, *filled = (_rows(setup, view, each, words, lost) for each in (tests, *fillings))
     family = Family(
@@ -95,16 +99,6 @@ def ablation_rows(
         replace(row, concept=each.concept, family=row.family.removeprefix(f"{METRIC}: "))
         for row, each in zip(judged, words, strict=True)
     ]
-
-
-def _tests(setup: StudySetup, view: EncoderView) -> BoundedMeans:
-    weights = pair_weights(setup, COMPONENTS[IMAGE_PART], *setup.pair)
-    samples = [image_scores(cosines, weights) for cosines in view.image_cosines]
-    ends = image_bounds(view, weights)
-    reach = ends[:, 1] - ends[:, 0]
-    return bounded_means(
-        samples, np.stack([-reach, reach], axis=1), 0.0, *item_variance(setup.layout, view.items, weights, (II, ITP))
-    )
 
 
 def _rows(

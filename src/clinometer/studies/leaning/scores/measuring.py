@@ -196,7 +196,7 @@ class Measurer:
             rows_at_once = total if total * size <= WHOLE else max(PART // size, 1)
             for weights in self._replicate_weights.targets(t, rows_at_once):
                 for view in (*by_encoder, *([] if mean is None else [mean])):
-                    view.add_replicates(start, weights, self._replicate_weights)
+                    view.add_replicates(start, weights)
                 start += len(weights)
         own_text, blank = (
             (np.concatenate(cosines) for cosines in zip(*blanks, strict=True)) if blanks else (np.empty(0),) * 2
@@ -281,9 +281,10 @@ class _View:
         ranks = 1 + (cosines > mine).sum(axis=1) + ((cosines == mine).sum(axis=1) - 1) / 2
         self._own_texts.append((ranks, (cosines - cosines.mean(axis=1)[:, None])[:, positions].T))
 
-    def add_replicates(self, first: int, weights: np.ndarray, replicate_weights: ReplicateWeights) -> None:
+    def add_replicates(self, first: int, weights: np.ndarray) -> None:
         """Weigh the images in the replicates from ``first`` on."""
-        rows, layout = slice(first, first + len(weights)), self._layout
+        rows, layout, replicate_weights = slice(first, first + len(weights)), self._layout, self._replicate_weights
+        assert replicate_weights is not None
         by_image, by_word = weigh(weights, self._gram), weigh(weights, self._words)
         sum_by_group(by_image, replicate_weights.images[rows], layout.image_slices, self._images[rows, 0])
         self._stimulus[rows, 0] = self._images[rows, 0]
@@ -329,12 +330,12 @@ class CountedPictures:
 
 
 def counted_once(
-    encoders: Sequence[EncoderEmbeddings], design: Design, found: CountedPictures | None = None
+    encoders: Sequence[EncoderEmbeddings], design: Design, counted: CountedPictures | None = None
 ) -> list[EncoderEmbeddings]:
     """Leave each picture in once, note in ``target_copies`` how often it was drawn, and find its batch.
 
     All encoders have looked at the same pictures in one order. Embeddings that all differ are returned as they are.
-    ``found`` : what :func:`pictures_that_count` says; then no image of a target is read.
+    ``counted`` : what :func:`pictures_that_count` says; then no image of a target is read.
 
     Raises
     ------
@@ -344,9 +345,9 @@ def counted_once(
     if all(encoder.all_differ for encoder in encoders):
         return list(encoders)
     layout_of(encoders, design, targets=False)
-    found = found or pictures_that_count(encoders, design)
+    counted = counted or pictures_that_count(encoders, design)
     positions = _different_of_groups(encoders)
-    return [_keep(encoder, found, positions) for encoder in encoders]
+    return [_keep(encoder, counted, positions) for encoder in encoders]
 
 
 def pairs_counted_once(
@@ -365,7 +366,7 @@ def pairs_counted_once(
     targets = range(len(first[0].target_images))
     images = [[encoder.target_images for encoder in run] for run in (first, second)]
     kept = tuple(both(images, t) for t in targets)
-    copies = tuple(np.ones(len(own), int) for own in kept)
+    copies = tuple(np.ones(len(positions), int) for positions in kept)
     for counts, drawn in zip(copies, sizes_of(first[0].target_images), strict=True):
         counts[:1] += drawn - len(counts)  # all that were drawn: which pair repeats does not matter
     groups = {
@@ -376,7 +377,7 @@ def pairs_counted_once(
         for group, prompts in first[0].group_images.items()
     }
     labels = [run[0].target_batches for run in (first, second) if run[0].target_batches]
-    batches = tuple(linked([own[t] for own in labels])[at] for t, at in enumerate(kept)) if labels else None
+    batches = tuple(linked([of_run[t] for of_run in labels])[at] for t, at in enumerate(kept)) if labels else None
     counted = CountedPictures(kept, copies, batches)
     one, other = ([_keep(encoder, counted, groups) for encoder in run] for run in (first, second))
     return one, other
@@ -396,15 +397,15 @@ def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -
     for t in range(len(design.targets)):
         places, cosines = [], list[np.ndarray]()
         for encoder in encoders:
-            marks, own = list[np.ndarray](), list[np.ndarray]()
+            marks, nearness = list[np.ndarray](), list[np.ndarray]()
             towards = next((mean for reader, mean in zip(readers, means, strict=True) if reader is encoder), None)
             for first, vectors in zip(count(0, ROWS), pieces_of(encoder.target_images, t, ROWS), strict=False):
                 check_target(encoder, design, t, vectors, first)
                 marks.append(sketches(vectors))
                 if towards is not None:
-                    own.append(unit_rows(vectors) @ np.broadcast_to(towards, (vectors.shape[1], towards.shape[1])))
+                    nearness.append(unit_rows(vectors) @ np.broadcast_to(towards, (vectors.shape[1], towards.shape[1])))
             places.append(np.concatenate(marks))
-            cosines += [np.concatenate(own)] if own else []
+            cosines += [np.concatenate(nearness)] if nearness else []
         drawn = encoders[0].target_copies
         limits = [encoder.saved_again for encoder in encoders]
         owners = first_of_each(places, limits)
@@ -416,13 +417,13 @@ def pictures_that_count(encoders: Sequence[EncoderEmbeddings], design: Design) -
             shown.append(np.mean(cosines, axis=0)[positions])
     batches, order = encoders[0].target_batches, None
     if asks_order:
-        at = [np.arange(len(x)) if own is None else own for own, x in zip(kept, shown, strict=True)]
+        at = [np.arange(len(x)) if positions is None else positions for positions, x in zip(kept, shown, strict=True)]
         # Of pictures that repeat, those that are rare are new early on: the order of the first ones is not of chance
         asked = [t for t, counts in enumerate(copies) if counts.sum() <= MOST_REPEATED * len(counts)]
         order = draw_order([shown[t] for t in asked], [at[t] for t in asked])
         batches = tuple(map(order.labels, at)) if order.in_batches else None
     elif batches is not None:
-        batches = tuple(x if own is None else x[own] for x, own in zip(batches, kept, strict=True))
+        batches = tuple(x if at is None else x[at] for x, at in zip(batches, kept, strict=True))
     return CountedPictures(tuple(kept), tuple(copies), batches, order, tuple(joined))
 
 
