@@ -18,8 +18,7 @@ from clinometer.cli.app import app
 from clinometer.errors import Code, InvalidInputError, RunError, RunMismatchError
 from clinometer.exports.model_cards import card_input, command_lacks, command_words, in_a_shell, require_one_model
 from clinometer.metrics.verdict import Verdict
-from clinometer.report.model_card import BEGIN, END, section_of
-from clinometer.report.model_card.content import escaped
+from clinometer.report.model_card import BEGIN, END, escaped, section_of
 from clinometer.report.wording import MISSING
 from clinometer.runs import Run
 from clinometer.studies import study_of

@@ -20,9 +20,9 @@ from clinometer.errors import Code, InvalidInputError
 from clinometer.papers.printed import models_of
 from clinometer.published import papers, published
 from clinometer.studies import study_named, study_names
-from clinometer.studies.editing.printed import CODES
-from clinometer.studies.printed import PrintedCell
-from clinometer.studies.t2iat.printed import MACHINE, PEOPLE, SETS, TESTS
+from clinometer.studies.editing.study import CODES
+from clinometer.studies.study import PrintedCell
+from clinometer.studies.t2iat.study import MACHINE, PEOPLE, SETS, TESTS
 from clinometer.suites import load_suite, suite_from_mapping
 from tests import quick
 from tests.builders import tiny_stable_diffusion

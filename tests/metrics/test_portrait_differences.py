@@ -8,7 +8,7 @@ import pytest
 
 from clinometer.metrics.portraits import DEALT, SWAPPED, PortraitPair, difference_row, portrait_magnitude
 from clinometer.studies.classification import ClassificationDesign, Contrast
-from clinometer.studies.classification.compare import ClassifiedPortraits, compare_classifications
+from clinometer.studies.classification.scores import ClassifiedPortraits, compare_classifications
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup
 

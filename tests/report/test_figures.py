@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from clinometer.report.figures import Figure, Ink, canvas, finish
-from clinometer.report.figures.marks import draw_cell, folded, label_rows, place
+from clinometer.report.figures import Figure, Ink, canvas, draw_cell, finish, folded, label_rows, place
 from clinometer.report.html import asset
 from clinometer.studies.classification.page import CELL
 from clinometer.studies.leaning import figures, plane

@@ -15,8 +15,20 @@ from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.pipeline.results import render_html
 from clinometer.report import wording
-from clinometer.report.model_card import BEGIN, END, CardInput, eval_results, is_ours, merged, section_of
-from clinometer.report.model_card.content import escaped, fenced, limits_of, listed_first, one_line
+from clinometer.report.model_card import (
+    BEGIN,
+    END,
+    CardInput,
+    escaped,
+    eval_results,
+    fenced,
+    is_ours,
+    limits_of,
+    listed_first,
+    merged,
+    one_line,
+    section_of,
+)
 from clinometer.studies import study_of
 from tests.raising import raises
 from tests.report.hostile import HOSTILE, hostile_input

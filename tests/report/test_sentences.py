@@ -34,7 +34,7 @@ from clinometer.studies.editing.design import _AverageFaces
 from clinometer.studies.leaning.page import PAGE, reservations, scale_words
 from clinometer.studies.leaning.pictures import onsets_in_words
 from clinometer.studies.leaning.view import LeaningView
-from clinometer.studies.notices import _reservations
+from clinometer.studies.reporting import _reservations
 from tests.report.page import with_only
 from tests.report.synthetic import small_input
 from tests.studies.leaning.studies import GROUPS, design, embeddings, study

@@ -385,7 +385,7 @@ def paper_table(
 
     Returns
     -------
-    The fields of :class:`clinometer.studies.printed.PrintedCell`: the printed number, the run's with its
+    The fields of :class:`clinometer.studies.study.PrintedCell`: the printed number, the run's with its
     interval, their difference (run less paper), whether the models are the same, and what is known to be wrong in
     print.
 

@@ -172,7 +172,7 @@ def print_summary(run: Run) -> None:
     from clinometer.report.standard import standard_lines
     from clinometer.report.view import View
     from clinometer.studies import study_of
-    from clinometer.studies.notices import pictures_in_words
+    from clinometer.studies.reporting import pictures_in_words
 
     console = Console()
     for line in pictures_in_words(run):

@@ -29,8 +29,8 @@ from clinometer.runs.record import recorded_departures
 from clinometer.runs.several import Comparison
 from clinometer.runs.verification import lost_images
 from clinometer.studies import study_of
-from clinometer.studies.notices import pictures_in_words
 from clinometer.studies.planning import Plan
+from clinometer.studies.reporting import pictures_in_words
 from clinometer.sweeps.sweep import Sweep
 
 SCHEMA: Final = "clinometer/1"

@@ -23,7 +23,7 @@ from clinometer.report.figures import svg_file
 from clinometer.report.fonts import font_faces
 from clinometer.report.gallery import FOREMOST
 from clinometer.report.html import asset, environment, light_inks, style_and_script
-from clinometer.report.model_card.content import limits_of
+from clinometer.report.model_card import limits_of
 from clinometer.report.page import Page
 from clinometer.report.rows import Row
 from clinometer.report.sections import HUMAN, how_sure

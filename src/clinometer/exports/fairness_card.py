@@ -11,8 +11,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.exports.model_cards import REPOSITORY, CardDetails, card_input, is_served, judged
 from clinometer.metrics.verdict import LEVEL
 from clinometer.report import wording
-from clinometer.report.model_card import CardInput
-from clinometer.report.model_card.content import limits_of, one_line
+from clinometer.report.model_card import CardInput, limits_of, one_line
 from clinometer.report.rows import Row
 from clinometer.report.sections import flat
 from clinometer.report.verdicts import Verdicts

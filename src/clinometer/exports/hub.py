@@ -23,9 +23,8 @@ from clinometer.exports.formats import eval_results, results_name, tasks_of, yam
 from clinometer.exports.model_cards import CardDetails, card_input, is_served
 from clinometer.exports.paper import OWN_MARKS
 from clinometer.report import wording
+from clinometer.report.model_card import ROWS, environment, fenced, hub, limits_of, merged, one_line, section_of
 from clinometer.report.model_card import eval_results as model_index
-from clinometer.report.model_card import hub, merged
-from clinometer.report.model_card.content import ROWS, environment, fenced, limits_of, one_line, section_of
 from clinometer.runs import Directory, NoProgress, Run
 from clinometer.runs.ledger import samples_name
 from clinometer.runs.verification import unfinished, verify

@@ -18,7 +18,7 @@ from typing import Final
 import pandas as pd
 
 from clinometer.report.figures import MARGIN, Figure
-from clinometer.report.model_card.content import one_line
+from clinometer.report.model_card import one_line
 
 QUOTED_BRACKET: Final = "\ue000"
 """Stands for an opening bracket of somebody else's text while ours is searched for citations; a private character."""

@@ -20,8 +20,8 @@ from clinometer.exports.latex import ESCAPES, QUOTED_BRACKET, latex, latex_figur
 from clinometer.report import wording
 from clinometer.report.figures import Figure, figures_in, painted, pdf_file, svg_file
 from clinometer.report.html import environment, light_inks, shown
-from clinometer.report.model_card.content import escaped as markdown_text
-from clinometer.report.model_card.content import one_line
+from clinometer.report.model_card import escaped as markdown_text
+from clinometer.report.model_card import one_line
 from clinometer.report.page import Page, Section
 from clinometer.report.rows import Scores
 from clinometer.report.sections import flat

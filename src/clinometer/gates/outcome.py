@@ -21,7 +21,7 @@ from clinometer.metrics.standard import SMALLEST
 from clinometer.metrics.verdict import LEVEL
 from clinometer.report import wording
 from clinometer.report.html import notebook_html
-from clinometer.report.model_card.content import escaped
+from clinometer.report.model_card import escaped
 from clinometer.runs.record import package_versions
 from clinometer.runs.run import Run
 from clinometer.studies import study_of

@@ -43,8 +43,7 @@ from clinometer.papers.printed import (
 from clinometer.papers.printed import GIVEN as GIVEN_PORTRAITS
 from clinometer.papers.tables import LaidTable, component_rows, laid_out
 from clinometer.report import wording
-from clinometer.report.figures import Figure, figures_in, pdf_file, renamed, svg_file
-from clinometer.report.figures.marks import rows_figure
+from clinometer.report.figures import Figure, figures_in, pdf_file, renamed, rows_figure, svg_file
 from clinometer.report.html import asset, environment, light_inks, page_style, style_and_script
 from clinometer.report.rows import Scores
 from clinometer.report.view import View

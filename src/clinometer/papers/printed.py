@@ -31,7 +31,7 @@ from clinometer.runs.run import Run
 from clinometer.stats.agreement import Agreement, kendall_tau_b
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies import study_of
-from clinometer.studies.printed import PrintedCell, PrintedTable
+from clinometer.studies.study import PrintedCell, PrintedTable
 from clinometer.suites import Suite, load_suite
 
 DRAWN: Final = "SD v2.1"

@@ -21,7 +21,7 @@ from clinometer.report.differences import (
     pair_names,
     run_names,
 )
-from clinometer.report.figures.marks import COLOURS, SHAPE_CHARACTERS, SHAPES
+from clinometer.report.figures import COLOURS, SHAPE_CHARACTERS, SHAPES
 from clinometer.report.gallery import beside_each_other
 from clinometer.report.html import asset, environment, notebook_html, page_style, style_and_script
 from clinometer.report.rows import MEAN, Row, Scores
@@ -31,9 +31,8 @@ from clinometer.report.wording import decided, difference_words, needed, not_mea
 from clinometer.runs.several import Comparison, PooledRun, shared_encoders
 from clinometer.runs.storage import Directory
 from clinometer.studies import study_of
-from clinometer.studies.notices import repeats_in_words
 from clinometer.studies.refusals.scoring import refusal_table, refusals_in_words
-from clinometer.studies.reporting import report_input
+from clinometer.studies.reporting import repeats_in_words, report_input
 from clinometer.suites import Suite
 
 MOST_NAMED: Final = 5

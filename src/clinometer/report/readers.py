@@ -7,8 +7,7 @@ from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
-from clinometer.report.figures.marks import draw_cell, drawable, place
+from clinometer.report.figures import Figure, Ink, canvas, draw_cell, drawable, finish, place, tidy
 from clinometer.report.rows import DECIDING_FLAG, READING_METRIC, Row
 from clinometer.report.view import View
 

@@ -8,8 +8,7 @@ from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
-from clinometer.report.figures.marks import draw_intervals, label_rows, place
+from clinometer.report.figures import Figure, Ink, canvas, draw_intervals, finish, label_rows, place, tidy
 from clinometer.report.rows import BY_COSINES, MEAN, READING_METRIC, Row, Scores
 from clinometer.report.verdicts import Verdicts
 from clinometer.report.view import PairView, Tile, View

@@ -10,8 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from clinometer.report import wording
-from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
-from clinometer.report.figures.marks import HALO, drawable, place
+from clinometer.report.figures import HALO, Figure, Ink, canvas, drawable, finish, place, tidy
 from clinometer.report.rows import READING_METRIC, STANDARD_METRIC, Row
 from clinometer.report.view import View
 

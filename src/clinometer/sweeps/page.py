@@ -23,8 +23,7 @@ from clinometer.pipeline.comparison_page import (
     pairing_in_words,
 )
 from clinometer.report import wording
-from clinometer.report.figures import Figure
-from clinometer.report.figures.marks import Line, Step, bands_figure, span
+from clinometer.report.figures import Figure, Line, Step, bands_figure, span
 from clinometer.report.html import asset, environment, page_style, style_and_script
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.verdicts import digits_of

@@ -25,7 +25,7 @@ from clinometer._messages import printable, shortened
 from clinometer.errors import ClinometerError, InvalidInputError, RunNotFoundError
 from clinometer.pipeline.comparison_page import comparison_html
 from clinometer.report import wording
-from clinometer.report.figures.marks import Step, trend_figure
+from clinometer.report.figures import Step, trend_figure
 from clinometer.report.html import asset, page_style, policy
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.runs import Directory

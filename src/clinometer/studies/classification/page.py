@@ -8,19 +8,23 @@ from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
-from clinometer.report.figures.marks import (
+from clinometer.report.figures import (
     MARKS,
+    Figure,
+    Ink,
     Mark,
+    canvas,
     draw_cell,
     draw_intervals,
     draw_mark,
     drawable,
+    finish,
     folded,
     label_rows,
     place,
     rows_figure,
     span,
+    tidy,
 )
 from clinometer.report.gallery import Strip, all_there, counts_in_words, losses
 from clinometer.report.page import Page, Section

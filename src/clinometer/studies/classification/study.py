@@ -10,7 +10,7 @@ Image files can be classified without a run directory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from math import nan
 from pathlib import Path
@@ -35,7 +35,6 @@ from clinometer.runs.run import Run
 from clinometer.runs.storage import REDO
 from clinometer.stats.sequential import Elimination
 from clinometer.studies.classification import ClassificationDesign, Contrast, association_curves, classification_study
-from clinometer.studies.classification.compare import ClassifiedPortraits, compare_classifications
 from clinometer.studies.classification.page import (
     DENOISER,
     PAGE,
@@ -43,16 +42,25 @@ from clinometer.studies.classification.page import (
     contrast_in_words,
     differential_models_figure,
 )
-from clinometer.studies.classification.printed import PRINTED
-from clinometer.studies.classification.scores import CurvePoint
-from clinometer.studies.study import Pairing, PartStage, Pool, Scored, Study, in_shape, suite_of
+from clinometer.studies.classification.scores import ClassifiedPortraits, CurvePoint, compare_classifications
+from clinometer.studies.study import (
+    Pairing,
+    PartStage,
+    Pool,
+    PrintedCell,
+    PrintedTable,
+    Scored,
+    Study,
+    in_shape,
+    mean_number,
+    suite_of,
+)
 from clinometer.suites import ClassificationSuite, Suite
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     from clinometer.models.diffusers.classifier import ClassErrors, DiffusionClassifier
-
 
 SCHEMA = pa.schema({
     "id": pa.string(), "label": pa.string(), "errors": pa.list_(pa.float32()), "evaluations": pa.int32(),
@@ -270,12 +278,29 @@ class ClassificationsCompared(RunsCompared[ClassificationSuite]):
         }  # fmt: skip
 
 
+def choice_cells(table: PrintedTable) -> Iterator[PrintedCell]:
+    """Yield how often portraits of men and of women are given a male-dominated profession, at the most noise samples.
+
+    Both groups of a gender have as many portraits, so the share of a gender is the mean of the shares of its groups.
+    """
+    suite = in_shape(table.suite, ClassificationSuite)
+    most, gender = wording.count(max(suite.noise_samples), "noise sample"), suite.contrasts["gender"]
+    for row in table.rows:
+        side = gender.x if row["portraits"] == "Males" else gender.y
+        found = [
+            table.find("classification", "association", encoder="denoiser", group=group, setting=most)
+            for group in side.groups
+        ]
+        number = mean_number(found, side.groups)
+        yield table.cell(row, "male_dominated_share", "male-dominated chosen", number, concept=row["portraits"])
+
+
 class Classification(Study[ClassificationSuite]):
     """How a diffusion model classifies portraits, by group."""
 
     key = "classification"
     suite = ClassificationSuite
-    printed_tables = PRINTED
+    printed_tables = {"classification": choice_cells}
     stages = (PartStage(classify, "classifying", unclassified_parts),)
     encoders_needed = False
     reads_pixels = True

@@ -9,8 +9,20 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from clinometer.report import wording
-from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
-from clinometer.report.figures.marks import Mark, draw_cell, draw_mark, drawable, label_rows, place, span
+from clinometer.report.figures import (
+    Figure,
+    Ink,
+    Mark,
+    canvas,
+    draw_cell,
+    draw_mark,
+    drawable,
+    finish,
+    label_rows,
+    place,
+    span,
+    tidy,
+)
 from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections import masthead

@@ -16,7 +16,7 @@ from clinometer.models.protocols import Editor, EditRequest, Edits, GenerationRe
 from clinometer.ratings import Rated
 from clinometer.report import wording
 from clinometer.report.differences import Quantity, RunsCompared, by_label
-from clinometer.report.figures.marks import rows_figure
+from clinometer.report.figures import rows_figure
 from clinometer.report.page import Page
 from clinometer.report.rows import Row, scores_table
 from clinometer.runs.drawing import draw_parts, note_drawn_images, price_of
@@ -28,10 +28,21 @@ from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup
 from clinometer.studies.editing.faces import align, average_faces, read_faces
 from clinometer.studies.editing.page import PAGE, EditingView, faces_by_group
-from clinometer.studies.editing.printed import PRINTED
 from clinometer.studies.editing.scores import PIXELS, editing_study, planted_order
-from clinometer.studies.study import ComparedGroups, Pairing, PartStage, Pool, Scored, Study, in_shape, suite_of
-from clinometer.suites import EditingSuite, Suite
+from clinometer.studies.study import (
+    ComparedGroups,
+    Pairing,
+    PartStage,
+    Pool,
+    PrintedCell,
+    PrintedTable,
+    Scored,
+    Study,
+    in_shape,
+    mean_number,
+    suite_of,
+)
+from clinometer.suites import EditingSuite, Suite, load_suite
 from clinometer.suites.editing import EDIT, PORTRAIT
 
 PORTRAITS_AT_ONCE: Final = 16
@@ -264,12 +275,58 @@ class EditsCompared(RunsCompared[EditingSuite]):
         }  # fmt: skip
 
 
+CODES: Final = {
+    "White Female": "WF", "White Male": "WM", "Black Female": "BF", "Black Male": "BM",
+    "Caucasian Woman": "WF", "Caucasian Man": "WM", "African-American Woman": "BF", "African-American Man": "BM",
+}  # fmt: skip
+"""The groups of the downstream paper's table, by the codes that a suite gives its groups."""
+
+
+def edit_cells(table: PrintedTable) -> Iterator[PrintedCell]:
+    """Yield flips of gender and changes of skin by group, class of professions and strength."""
+    group_of = _groups_by_code(table)
+    columns = {
+        "gender_flip_rate": ("flip_rate_single_wording", "gender flips", _reader(table)),
+        "ita_change_degrees": ("average_face_ita_change", "change of ITA, degrees", "pixels"),
+    }
+    for name, (component, label, encoder) in columns.items():
+        for row in table.rows:
+            group, setting = group_of[CODES[row["group"]]], f"strength {float(row['strength']):g}"
+            names = {"category": row["edit_professions"], "group": group, "setting": setting}
+            yield table.cell(row, name, label, table.find("editing", component, encoder=encoder, **names), **names)
+
+
+def cells_in_text(table: PrintedTable) -> Iterator[PrintedCell]:
+    """Yield the flips that the text prints, of women and of men over both skin tones, at the strongest edit."""
+    group_of, reader = _groups_by_code(table), _reader(table)
+    for row in table.rows:
+        groups = [group_of[code] for code in (("WF", "BF") if row["portraits"] == "Women" else ("WM", "BM"))]
+        names = {"category": row["edit_professions"], "setting": f"strength {float(row['strength']):g}"}
+        rates = [
+            table.find("editing", "flip_rate_single_wording", encoder=reader, group=group, **names) for group in groups
+        ]
+        number = mean_number(rates, groups)
+        yield table.cell(row, "gender_flip_rate", "gender flips", number, concept=row["portraits"], **names)
+
+
+def _groups_by_code(table: PrintedTable) -> dict[str, str]:
+    """Return the groups of the paper's own suite by the codes of the Chicago Face Database."""
+    suite = in_shape(load_suite(table.publication.suites[0]), EditingSuite)
+    return {code: name for name, group in suite.groups.items() for code in group.codes}
+
+
+def _reader(table: PrintedTable) -> str:
+    """Return the encoder that reads genders: there is no average over encoders."""
+    readers = table.scores.encoder[table.scores.component == "flip_rate_single_wording"]
+    return str(readers.iloc[0]) if len(readers) else ""
+
+
 class Editing(Study[EditingSuite]):
     """What an edit of a portrait changes besides what was asked for, by group."""
 
     key = "editing"
     suite = EditingSuite
-    printed_tables = PRINTED
+    printed_tables = {"editing": edit_cells, "editing_text": cells_in_text}
     stages = (PartStage(edit, "editing"),)
     reads_pixels = True
     texts_needed = True

@@ -8,18 +8,22 @@ from math import isfinite, nan
 from typing import Any, Final, NamedTuple
 
 from clinometer.report import wording
-from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
-from clinometer.report.figures.marks import (
+from clinometer.report.figures import (
     ENCODER_SHAPES,
     MARKS,
     ROW_HEIGHT,
+    Figure,
+    Ink,
     Mark,
+    canvas,
     draw_intervals,
     draw_mark,
     drawable,
+    finish,
     label_rows,
     place,
     span,
+    tidy,
 )
 from clinometer.report.rows import Row
 from clinometer.report.wording import verdict_group_of

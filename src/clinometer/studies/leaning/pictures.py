@@ -7,8 +7,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.figures import Figure
-from clinometer.report.figures.marks import Line, Step, bands_figure
+from clinometer.report.figures import Figure, Line, Step, bands_figure
 from clinometer.report.gallery import Strip, all_there, counts_in_words, losses
 from clinometer.report.rows import MEAN, Row
 from clinometer.report.sections import refusal_words

@@ -7,18 +7,22 @@ from math import degrees, pi
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
-from clinometer.report.figures.marks import (
+from clinometer.report.figures import (
     MARKS,
     ROW_HEIGHT,
     SHAPE_CHARACTERS,
+    Figure,
+    Ink,
     Mark,
+    canvas,
     draw_mark,
     drawable,
+    finish,
     label_rows,
     model_mark,
     place,
     span,
+    tidy,
 )
 from clinometer.report.rows import Row
 from clinometer.studies.leaning.view import LeaningView

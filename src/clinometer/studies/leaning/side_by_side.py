@@ -13,12 +13,15 @@ from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.differences import DifferenceTable, Quantity, RunsCompared, by_label
-from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
-from clinometer.report.figures.marks import (
+from clinometer.report.figures import (
     LEFT,
+    Figure,
+    Ink,
+    canvas,
     draw_mark,
     draw_model,
     drawable,
+    finish,
     label_rows,
     lane_offset,
     model_mark,
@@ -27,6 +30,7 @@ from clinometer.report.figures.marks import (
     row_height,
     shade_alternate,
     span,
+    tidy,
 )
 from clinometer.report.rows import Row, Scores
 from clinometer.report.wording import difference_words

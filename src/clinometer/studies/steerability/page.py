@@ -11,18 +11,22 @@ import numpy as np
 import pandas as pd
 
 from clinometer.report import wording
-from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
-from clinometer.report.figures.marks import (
+from clinometer.report.figures import (
     HALO,
     MARKS,
     ROW_HEIGHT,
+    Figure,
+    Ink,
     Mark,
+    canvas,
     draw_intervals,
     draw_mark,
     drawable,
+    finish,
     label_rows,
     place,
     shade_alternate,
+    tidy,
 )
 from clinometer.report.gallery import all_there, counts_in_words, losses
 from clinometer.report.page import Page, Section

@@ -12,20 +12,24 @@ from typing import Any, Final
 import numpy as np
 
 from clinometer.report import wording
-from clinometer.report.figures import Figure, Ink, canvas, finish, tidy
-from clinometer.report.figures.marks import (
+from clinometer.report.figures import (
     HALO,
     LANE,
     MARKS,
+    Figure,
+    Ink,
+    canvas,
     draw_cut,
     draw_mark,
     drawable,
+    finish,
     label_rows,
     model_mark,
     model_tip,
     place,
     shade_alternate,
     span,
+    tidy,
     within,
 )
 from clinometer.report.rows import Row

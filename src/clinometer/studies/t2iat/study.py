@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from math import isfinite
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +25,9 @@ from clinometer.studies.study import (
     ComparedGroups,
     Pairing,
     Pool,
+    PrintedCell,
+    PrintedTable,
+    RunNumber,
     RunWork,
     Scored,
     Study,
@@ -44,7 +48,6 @@ from clinometer.studies.t2iat import (
 from clinometer.studies.t2iat.compare import compare_t2iat
 from clinometer.studies.t2iat.figures import T2IATView, distribution_models_figure, effect_models_figure
 from clinometer.studies.t2iat.page import PAGE, QUARTILES
-from clinometer.studies.t2iat.printed import PRINTED
 from clinometer.suites import Suite, T2iatSuite
 
 
@@ -238,12 +241,86 @@ class AssociationsCompared(RunsCompared[T2iatSuite]):
         }  # fmt: skip
 
 
+TESTS: Final = {
+    "flowers-insects": "Flower",
+    "instruments-weapons": "Musical Instrument",
+    "european-african-american": "European American",
+    "light-dark-skin": "Light skin",
+    "straight-gay": "Straight",
+    "judaism-christianity": "Judaism",
+    "science-arts": "Science",
+    "career-family": "Careers",
+}
+"""The tests of the T2IAT paper's table 1 by the first of their two concepts."""
+
+SETS: Final = {
+    "Flowers": "flowers",
+    "Insects": "insects",
+    "Musical Instrument": "instruments",
+    "Weapon": "weapons",
+    "Science": "science",
+    "Arts": "arts",
+    "Careers": "career",
+    "Family": "family",
+}
+"""The sets of stimuli of the T2IAT paper's table 2, by the names that its suites have for them."""
+
+PEOPLE: Final = "fraction by people"
+MACHINE: Final = "association by the machine"
+"""Columns of that table: what people said, and the machine's number next to it here."""
+
+
+def test_cells(table: PrintedTable) -> Iterator[PrintedCell]:
+    """Yield S, p and d of the run's tests."""
+    tests = {test.name for test in in_shape(table.suite, T2iatSuite).tests}
+    for name in (suite.rpartition("/")[2] for suite in table.answered):
+        if table.own_name(name) not in tests:
+            continue
+        (row,) = [row for row in table.rows if row["concept_x"] == TESTS[name]]
+        association = table.find("t2iat", "differential_association", concept=name)
+        yield table.cell(row, "association_score", "S", association, concept=name)
+        p_value = RunNumber(association.p, encoder=association.encoder)
+        yield table.cell(row, "p_value", "p", p_value, concept=name)
+        effect = table.find("t2iat", "effect_size", concept=name)
+        yield table.cell(row, "effect_size_d", "d", effect, concept=name)
+
+
+def people_cells(table: PrintedTable) -> Iterator[PrintedCell]:
+    """Yield the fraction that people tied to the first attribute, and what the machine says of the set of stimuli."""
+    suite = in_shape(table.suite, T2iatSuite)
+    for row in table.rows:
+        name = SETS[row["concept"]]
+        if table.own_name(name) not in suite.concepts:
+            continue
+        people = table.find("human", "fraction", encoder="", concept=name, group=suite.axis.a)
+        if not isfinite(people.value):
+            people = replace(people, notes=("nobody has rated these pictures",))
+        yield table.cell(row, "fraction_choosing_first", PEOPLE, people, concept=name)
+        machine = table.find("association", "mean", category=name)
+        yield table.cell(row, "", MACHINE, replace(machine, notes=()), concept=name)
+
+
+def occupation_cells(table: PrintedTable) -> Iterator[PrintedCell]:
+    """Yield the associations of an occupation's text and images."""
+    texts = in_shape(table.suite, T2iatSuite).neutral_texts()
+    for row in table.rows:
+        name = row["occupation"]
+        if table.own_name(name) in texts:
+            for column, component in (("text", "text"), ("images", "image")):
+                number = table.find("amplification", component, concept=name)
+                yield table.cell(row, column, column, number, concept=name)
+
+
 class T2iat(Study[T2iatSuite]):
     """Differential associations between pictures of two targets and of two attributes (T2IAT)."""
 
     key = "t2iat"
     suite = T2iatSuite
-    printed_tables = PRINTED
+    printed_tables = {
+        "t2iat": test_cells,
+        "t2iat_human": people_cells,
+        "t2iat_occupations": occupation_cells,
+    }
 
     def page(self, suite: T2iatSuite) -> Page[Any]:
         """Show differential associations."""
