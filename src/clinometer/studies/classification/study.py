@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -48,6 +48,7 @@ from clinometer.studies.study import (
     PartStage,
     Pool,
     PrintedCell,
+    PrintedCells,
     PrintedTable,
     Scored,
     Study,
@@ -300,7 +301,7 @@ class Classification(Study[ClassificationSuite]):
 
     key = "classification"
     suite = ClassificationSuite
-    printed_tables = {"classification": choice_cells}
+    printed_tables: ClassVar[Mapping[str, PrintedCells]] = {"classification": choice_cells}
     stages = (PartStage(classify, "classifying", unclassified_parts),)
     encoders_needed = False
     reads_pixels = True

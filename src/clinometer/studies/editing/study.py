@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from clinometer.studies.study import (
     PartStage,
     Pool,
     PrintedCell,
+    PrintedCells,
     PrintedTable,
     Scored,
     Study,
@@ -326,7 +327,7 @@ class Editing(Study[EditingSuite]):
 
     key = "editing"
     suite = EditingSuite
-    printed_tables = {"editing": edit_cells, "editing_text": cells_in_text}
+    printed_tables: ClassVar[Mapping[str, PrintedCells]] = {"editing": edit_cells, "editing_text": cells_in_text}
     stages = (PartStage(edit, "editing"),)
     reads_pixels = True
     texts_needed = True

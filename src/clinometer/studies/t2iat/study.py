@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import isfinite
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from clinometer.studies.study import (
     Pairing,
     Pool,
     PrintedCell,
+    PrintedCells,
     PrintedTable,
     RunNumber,
     RunWork,
@@ -316,7 +317,7 @@ class T2iat(Study[T2iatSuite]):
 
     key = "t2iat"
     suite = T2iatSuite
-    printed_tables = {
+    printed_tables: ClassVar[Mapping[str, PrintedCells]] = {
         "t2iat": test_cells,
         "t2iat_human": people_cells,
         "t2iat_occupations": occupation_cells,
