@@ -14,18 +14,7 @@ from typing import Literal
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.prompt_sets import (
-    PairDraws,
-    PromptSet,
-    SetPair,
-    bootstrap_draws,
-    containing,
-    freedom_of,
-    interval_of,
-    pair_sets,
-    pooled_deviation,
-    prompt_set,
-)
+from clinometer.metrics import prompt_sets
 from clinometer.stats.arguments import generator, require_choice, require_count
 from clinometer.stats.association import Array, as_numpy
 from clinometer.stats.label_forms import fixed_values_test, quadratic_permutation_test
@@ -172,14 +161,16 @@ def differential_association(
         raise InvalidInputError.wrong_shape(
             f"found dimensions {sorted(widths)}; use one encoder for all", field="embeddings"
         )
-    pair = pair_sets(prompt_set(x, x_a, x_b, name="x"), prompt_set(y, y_a, y_b, name="y"))
+    pair = prompt_sets.pair_sets(
+        prompt_sets.prompt_set(x, x_a, x_b, name="x"), prompt_sets.prompt_set(y, y_a, y_b, name="y")
+    )
     return pair_association(
         pair, unit=unit, alternative=alternative, method=method, permutations=permutations, resamples=resamples, rng=rng
     )
 
 
 def pair_association(
-    pair: SetPair,
+    pair: prompt_sets.SetPair,
     *,
     unit: Unit = "prompt",
     alternative: Alternative = "two-sided",
@@ -187,7 +178,7 @@ def pair_association(
     permutations: int = 99_999,
     resamples: int = 9_999,
     rng: np.random.Generator | int | None = 0,
-    drawn: Callable[[], tuple[PairDraws, PairDraws]] | None = None,
+    drawn: Callable[[], tuple[prompt_sets.PairDraws, prompt_sets.PairDraws]] | None = None,
 ) -> DifferentialAssociation:
     """:func:`differential_association` of sets whose cosines are computed already.
 
@@ -225,21 +216,23 @@ def set_generator(rng: np.random.Generator, *, prompts: bool, second: bool) -> n
     return rng.spawn(2)[1].spawn(2)[prompts].spawn(2)[second]
 
 
-def _draw(pair: SetPair, resamples: int, rng: np.random.Generator) -> tuple[PairDraws, PairDraws]:
+def _draw(
+    pair: prompt_sets.SetPair, resamples: int, rng: np.random.Generator
+) -> tuple[prompt_sets.PairDraws, prompt_sets.PairDraws]:
     """Return replicates over images and over prompts."""
-    assert isinstance(pair.x, PromptSet)
-    assert isinstance(pair.y, PromptSet)
+    assert isinstance(pair.x, prompt_sets.PromptSet)
+    assert isinstance(pair.y, prompt_sets.PromptSet)
     images, prompts = rng.spawn(2)
     return (
-        bootstrap_draws((pair.x, pair.y), resamples, images, prompts=False),
-        bootstrap_draws((pair.x, pair.y), resamples, prompts, prompts=True),
+        prompt_sets.bootstrap_draws((pair.x, pair.y), resamples, images, prompts=False),
+        prompt_sets.bootstrap_draws((pair.x, pair.y), resamples, prompts, prompts=True),
     )
 
 
-def _estimate(association: DifferentialAssociation, pair: SetPair) -> DifferentialAssociation:
+def _estimate(association: DifferentialAssociation, pair: prompt_sets.SetPair) -> DifferentialAssociation:
     x, y = pair.x.association, pair.y.association
     statistic = x - y
-    spread = pooled_deviation(pair.x, pair.y)
+    spread = prompt_sets.pooled_deviation(pair.x, pair.y)
     tied = not spread > pair.rounding
     return replace(
         association,
@@ -255,7 +248,7 @@ def _estimate(association: DifferentialAssociation, pair: SetPair) -> Differenti
 
 def _permutation(
     association: DifferentialAssociation,
-    pair: SetPair,
+    pair: prompt_sets.SetPair,
     method: Literal["auto", "exact", "sampled"],
     permutations: int,
     rng: np.random.Generator,
@@ -297,12 +290,14 @@ def _permutation(
 
 
 def _intervals(
-    association: DifferentialAssociation, pair: SetPair, drawn: tuple[PairDraws, PairDraws]
+    association: DifferentialAssociation,
+    pair: prompt_sets.SetPair,
+    drawn: tuple[prompt_sets.PairDraws, prompt_sets.PairDraws],
 ) -> DifferentialAssociation:
     """Return both intervals of S and of d."""
     within = _ends(association, pair, drawn[0], prompts=False)
     alone = _ends(association, pair, drawn[1], prompts=True)
-    across = (*containing(alone[:2], within[:2]), *containing(alone[2:], within[2:]))
+    across = (*prompt_sets.containing(alone[:2], within[:2]), *prompt_sets.containing(alone[2:], within[2:]))
     few = [
         "interval over images: a prompt has one image only" if isnan(within[0]) else "",
         "interval over prompts: a set has one prompt only" if isnan(across[0]) else "",
@@ -328,13 +323,13 @@ def _intervals(
 
 
 def _ends(
-    association: DifferentialAssociation, pair: SetPair, draws: PairDraws, *, prompts: bool
+    association: DifferentialAssociation, pair: prompt_sets.SetPair, draws: prompt_sets.PairDraws, *, prompts: bool
 ) -> tuple[float, float, float, float]:
     """Return the ends of the intervals of S and of d."""
-    freedom = freedom_of((pair.x, pair.y), prompts=prompts)
+    freedom = prompt_sets.freedom_of((pair.x, pair.y), prompts=prompts)
     return (
-        *interval_of(draws.statistic, association.statistic, freedom),
-        *interval_of(draws.effect_size, association.effect_size, freedom),
+        *prompt_sets.interval_of(draws.statistic, association.statistic, freedom),
+        *prompt_sets.interval_of(draws.effect_size, association.effect_size, freedom),
     )
 
 

@@ -123,11 +123,6 @@ class Judgement:
     side: str = ""
     reason_code: ReasonCode = ReasonCode.NONE
 
-    @property
-    def leans(self) -> bool:
-        """True if it names a side."""
-        return self.verdict in LEANING
-
 
 def source_of(mcas: Score, image_part: Score, limits: tuple[float, float] | None = None) -> Source:
     """Return which part carries a verdict on MCAS or, with ``limits``, that its interval lies beyond or within them.

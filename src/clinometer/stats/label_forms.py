@@ -45,22 +45,9 @@ import numpy as np
 
 from clinometer._cores import available_cores
 from clinometer.errors import InvalidInputError
+from clinometer.stats import permutation
 from clinometer.stats.arguments import generator, require_choice
 from clinometer.stats.association import matmul
-from clinometer.stats.permutation import (
-    EXACT_LIMIT,
-    MEET_IN_THE_MIDDLE_LIMIT,
-    Alternative,
-    PermutationTest,
-    at_least_as_extreme,
-    counted_test,
-    members_of,
-    membership_statistic,
-    permute_labels,
-    require_permutations,
-    split_test,
-    validated_labels,
-)
 
 CERTIFIED_LIMIT = 1_000
 """Items; C(1000, 500) = 2.7e299 is still a float64."""
@@ -74,8 +61,8 @@ _ROUNDING = 1e-12  # of a count (n·2⁻⁵³ is 1.1e-13 at a thousand items), o
 
 
 def certified_split_test(
-    values: np.ndarray, labels: np.ndarray, *, alternative: Alternative = "two-sided", table: int = _TABLE
-) -> PermutationTest:
+    values: np.ndarray, labels: np.ndarray, *, alternative: permutation.Alternative = "two-sided", table: int = _TABLE
+) -> permutation.PermutationTest:
     """Bracket the exact p of ``mean_A − mean_B`` over all C(n, n_A) splits of one pool; n ≤ 1000.
 
     Parameters
@@ -96,12 +83,12 @@ def certified_split_test(
     InvalidInputError
         Shapes that do not match, no item of A or of B, more than 1000 items.
     """
-    values, labels = validated_labels(values, labels, None, alternative)
+    values, labels = permutation.validated_labels(values, labels, None, alternative)
     if len(labels) > CERTIFIED_LIMIT:
         raise InvalidInputError.too_many(
             f"at most {CERTIFIED_LIMIT} items for a certified p, found {len(labels)}", field="labels"
         )
-    statistic = membership_statistic(values, labels)
+    statistic = permutation.membership_statistic(values, labels)
     observed = statistic(labels[None, :])[0]
     size = int(labels.sum())
     brackets = [
@@ -116,7 +103,9 @@ def certified_split_test(
     reason = "" if is_finite.all() else "a value is NaN"
     error = np.where(is_finite, 0.0, np.nan)
     n_splits = math.comb(len(labels), size)
-    return PermutationTest(observed, high, closed, n_splits, error, alternative, reason, low, high, certified=True)
+    return permutation.PermutationTest(
+        observed, high, closed, n_splits, error, alternative, reason, low, high, certified=True
+    )
 
 
 def is_certifiable(values: np.ndarray, size: int, table: int = _TABLE) -> bool:
@@ -164,7 +153,7 @@ def _grid(y: np.ndarray, size: int, table: int) -> _Grid:
 
 
 def _bracket(
-    y: np.ndarray, size: int, observed: float, tolerance: float, alternative: Alternative, table: int
+    y: np.ndarray, size: int, observed: float, tolerance: float, alternative: permutation.Alternative, table: int
 ) -> tuple[float, float]:
     if np.ptp(y) == 0 or (alternative == "two-sided" and abs(observed) <= tolerance):
         return 1.0, 1.0  # every split is as extreme
@@ -213,13 +202,13 @@ def fixed_values_test(
     values: np.ndarray,
     labels: np.ndarray,
     *,
-    alternative: Alternative = "two-sided",
+    alternative: permutation.Alternative = "two-sided",
     method: Method = "auto",
     permutations: int = 9_999,
     rounding: float = 0.0,
     rng: np.random.Generator | int | None = 0,
     items: str = "items",
-) -> PermutationTest:
+) -> permutation.PermutationTest:
     """Test ``mean_A − mean_B`` of one row of values (n,) over the splits of their pool.
 
     ``method="auto"`` counts every split up to 40 items, or up to 200,000 splits; beyond, it brackets p with proof
@@ -235,19 +224,19 @@ def fixed_values_test(
     require_choice("method", method, ("auto", "exact", "sampled"))
     values = np.zeros_like(values) if np.ptp(values) <= rounding else values
     n, size = len(values), int(np.sum(labels))
-    countable = math.comb(n, size) <= EXACT_LIMIT
-    if method != "sampled" and n <= MEET_IN_THE_MIDDLE_LIMIT:
-        return split_test(values[None], labels, alternative=alternative)
+    countable = math.comb(n, size) <= permutation.EXACT_LIMIT
+    if method != "sampled" and n <= permutation.MEET_IN_THE_MIDDLE_LIMIT:
+        return permutation.split_test(values[None], labels, alternative=alternative)
     if method == "exact" and not countable:
         raise InvalidInputError.too_many(
-            f"{n} {items} have too many splits to count (at most {MEET_IN_THE_MIDDLE_LIMIT} {items}); "
+            f"{n} {items} have too many splits to count (at most {permutation.MEET_IN_THE_MIDDLE_LIMIT} {items}); "
             "use 'auto' or 'sampled'",
             field="method",
         )
     if method == "auto" and not countable and is_certifiable(values, size):
         return certified_split_test(values[None], labels, alternative=alternative)
-    limit = EXACT_LIMIT if method != "sampled" else 0
-    return permute_labels(
+    limit = permutation.EXACT_LIMIT if method != "sampled" else 0
+    return permutation.permute_labels(
         values[None], labels, alternative=alternative, n_permutations=permutations, exact_limit=limit, rng=rng
     )
 
@@ -279,12 +268,12 @@ def quadratic_permutation_test(
     gram: np.ndarray,
     sizes: tuple[int, int],
     *,
-    alternative: Alternative = "two-sided",
+    alternative: permutation.Alternative = "two-sided",
     method: Literal["auto", "exact", "sampled"] = "auto",
     permutations: int = 99_999,
     rounding: float = 0.0,
     rng: np.random.Generator | int | None = 0,
-) -> PermutationTest:
+) -> permutation.PermutationTest:
     """Test whether the split of P prompts in X (the first ``sizes[0]``) and Y (the others) matters.
 
     Parameters
@@ -313,15 +302,17 @@ def quadratic_permutation_test(
     observed_split = np.arange(x + y) < x
     if not np.isfinite(gram).all():
         nothing = np.array([np.nan])
-        return PermutationTest(nothing, nothing, False, 0, nothing, alternative, "a value is NaN", nothing, nothing)
+        return permutation.PermutationTest(
+            nothing, nothing, False, 0, nothing, alternative, "a value is NaN", nothing, nothing
+        )
     rounding = max(rounding, _ROUNDING * float(np.abs(gram).max()))
     symmetric = (gram + gram.T) / 2
     gram = _unless_rounding(symmetric - symmetric.mean(), rounding)  # which changes no S and leaves less to cancel
     observed = quadratic_statistic(gram, observed_split[None])
-    if method != "sampled" and x == y and x + y <= MEET_IN_THE_MIDDLE_LIMIT:
+    if method != "sampled" and x == y and x + y <= permutation.MEET_IN_THE_MIDDLE_LIMIT:
         # S(m) = (2/x²) r·m − const is a difference of means of r / x: mean_X r − mean_Y r = (2 r·m − Σr) / x
         rows = _unless_rounding(gram.sum(axis=1), len(gram) * rounding)
-        test = split_test(rows[None] / x, observed_split, alternative=alternative)
+        test = permutation.split_test(rows[None] / x, observed_split, alternative=alternative)
         return replace(test, statistic=observed)
     if method == "auto" and x == y and math.comb(x + y, x) > EXACT_SPLITS:
         rows = _unless_rounding(gram.sum(axis=1), len(gram) * rounding)
@@ -335,12 +326,14 @@ def quadratic_permutation_test(
             f"{n_splits:.3g} splits of {x} + {y} prompts are too many to count; use 'auto' or 'sampled'", field="method"
         )
     if not exact:
-        require_permutations(permutations)
+        permutation.require_permutations(permutations)
     # float32 decides all but the splits near the observed value, which are counted again in float64
     scale = float(np.abs(gram).max()) or 1.0
     blocks = _all_splits(x + y, x) if exact else _random_splits(x + y, x, permutations, generator(rng))
     extreme = _count_extreme(gram / scale, (x, y), float(observed[0] / scale), blocks, alternative)
-    return counted_test(observed, np.array([extreme]), n_splits if exact else permutations, exact, alternative)
+    return permutation.counted_test(
+        observed, np.array([extreme]), n_splits if exact else permutations, exact, alternative
+    )
 
 
 def _unless_rounding(centred: np.ndarray, rounding: float) -> np.ndarray:
@@ -349,7 +342,11 @@ def _unless_rounding(centred: np.ndarray, rounding: float) -> np.ndarray:
 
 
 def _count_extreme(
-    gram: np.ndarray, sizes: tuple[int, int], observed: float, blocks: Iterator[_Block], alternative: Alternative
+    gram: np.ndarray,
+    sizes: tuple[int, int],
+    observed: float,
+    blocks: Iterator[_Block],
+    alternative: permutation.Alternative,
 ) -> int:
     """Count splits at least as extreme; blocks are independent, so neither their size nor the threads matter."""
     tolerance = 1e-10 * max(1.0, abs(observed))
@@ -368,11 +365,13 @@ def _count_extreme(
         near = (
             np.abs(np.abs(rough) - level) <= doubt if alternative == "two-sided" else np.abs(rough - observed) <= doubt
         )
-        sure = at_least_as_extreme(rough, np.asarray(observed), np.asarray(0.0), alternative) & ~near
+        sure = permutation.at_least_as_extreme(rough, np.asarray(observed), np.asarray(0.0), alternative) & ~near
         n_extreme = int(sure.sum())
         if near.any():
             fine = quadratic_statistic(gram, members[near])
-            n_extreme += int(at_least_as_extreme(fine, np.asarray(observed), np.asarray(tolerance), alternative).sum())
+            n_extreme += int(
+                permutation.at_least_as_extreme(fine, np.asarray(observed), np.asarray(tolerance), alternative).sum()
+            )
         return n_extreme
 
     with ThreadPoolExecutor(min(_AT_ONCE, available_cores())) as pool:
@@ -398,7 +397,7 @@ def _single_precision(gram: np.ndarray, members: np.ndarray) -> np.ndarray:
 def _all_splits(n: int, size: int) -> Iterator[_Block]:
     subsets = combinations(range(n), size)
     while chunk := list(islice(subsets, _BLOCK)):
-        yield partial(members_of, np.array(chunk), n)
+        yield partial(permutation.members_of, np.array(chunk), n)
 
 
 def _random_splits(n: int, size: int, n_splits: int, rng: np.random.Generator) -> Iterator[_Block]:
@@ -433,6 +432,6 @@ def _validate(gram: np.ndarray, sizes: tuple[int, int], alternative: str, method
         )
     if x < 1 or y < 1:
         raise InvalidInputError.too_few(f"expected at least one prompt in X and in Y, found {x} and {y}", field="sizes")
-    require_choice("alternative", alternative, Alternative)
+    require_choice("alternative", alternative, permutation.Alternative)
     require_choice("method", method, ("auto", "exact", "sampled"))
     return x, y

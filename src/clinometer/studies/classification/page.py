@@ -7,25 +7,7 @@ from functools import cached_property
 from math import isfinite
 from typing import Any, Final
 
-from clinometer.report import wording
-from clinometer.report.figures import (
-    MARKS,
-    Figure,
-    Ink,
-    Mark,
-    canvas,
-    draw_cell,
-    draw_intervals,
-    draw_mark,
-    drawable,
-    finish,
-    folded,
-    label_rows,
-    place,
-    rows_figure,
-    span,
-    tidy,
-)
+from clinometer.report import figures, wording
 from clinometer.report.gallery import Strip, all_there, counts_in_words, losses
 from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row
@@ -43,24 +25,24 @@ LINES: Final = ("-", (0, (5, 2)), (0, (1, 1.6)), (0, (5, 2, 1, 2)))
 SHAPES: Final = ("o", "s", "^", "D", "v", "P")
 
 
-def association_figure(view: ClassificationView) -> Figure | None:
+def association_figure(view: ClassificationView) -> figures.Figure | None:
     """Draw S of every group with its interval; ½ means no preference between the two sets."""
     rows = [row for row in view.associations.values() if row.defined]
     if not rows:
         return None
-    with canvas(470, 78 + 30 * len(rows)) as figure:
-        axes = place(figure, 190, 58, 18, 10)
-        tidy(axes)
-        axes.axvline(0.5, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+    with figures.canvas(470, 78 + 30 * len(rows)) as figure:
+        axes = figures.place(figure, 190, 58, 18, 10)
+        figures.tidy(axes)
+        axes.axvline(0.5, color=figures.Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         for y, row in enumerate(rows):
             mark = group_mark(view, row.group)
-            draw_intervals(axes, row, y, mark.colour)
-            draw_mark(axes, row.value, y, mark)
-        label_rows(axes, [wording.capitalised(view.label(row.group)) for row in rows], 26)
-        axes.set_xlim(*span(rows, include=(0.5,), stimulus=False))
+            figures.draw_intervals(axes, row, y, mark.colour)
+            figures.draw_mark(axes, row.value, y, mark)
+        figures.label_rows(axes, [wording.capitalised(view.label(row.group)) for row in rows], 26)
+        axes.set_xlim(*figures.span(rows, include=(0.5,), stimulus=False))
         axes.xaxis.set_major_formatter(lambda value, _: wording.percent(value))
-        axes.set_xlabel(drawable(f"choices that go to professions {view.label_a}", 60), loc="right")
-        return finish(
+        axes.set_xlabel(figures.drawable(f"choices that go to professions {view.label_a}", 60), loc="right")
+        return figures.finish(
             figure,
             name="association",
             title=f"Share of choices between a profession {view.label_a} and one {view.label_b} that go to the former",
@@ -68,26 +50,26 @@ def association_figure(view: ClassificationView) -> Figure | None:
         )
 
 
-def group_mark(view: ClassificationView, group: str) -> Mark:
+def group_mark(view: ClassificationView, group: str) -> figures.Mark:
     """Return a mark: colour by the side of the first contrast, shape by the place on that side."""
     contrast = next(iter(view.suite.contrasts.values()))
-    for colour, side in ((Ink.A, contrast.x), (Ink.B, contrast.y)):
+    for colour, side in ((figures.Ink.A, contrast.x), (figures.Ink.B, contrast.y)):
         if group in side.groups:
-            return Mark(SHAPES[side.groups.index(group) % len(SHAPES)], colour)
-    return Mark("X", Ink.THIRD)
+            return figures.Mark(SHAPES[side.groups.index(group) % len(SHAPES)], colour)
+    return figures.Mark("X", figures.Ink.THIRD)
 
 
-def noise_figure(view: ClassificationView, curve: str) -> Figure | None:
+def noise_figure(view: ClassificationView, curve: str) -> figures.Figure | None:
     """Draw S of the groups or ΔS of the contrasts over the number of noise samples, with their intervals."""
     points = _points(view, curve)
     if not points:
         return None
     half = curve == "association"
-    with canvas(470, 330) as figure:
-        axes = place(figure, 62, 52, 18, 14)
-        tidy(axes, grid="both")
+    with figures.canvas(470, 330) as figure:
+        axes = figures.place(figure, 62, 52, 18, 14)
+        figures.tidy(axes, grid="both")
         axes.set_xscale("log")
-        axes.axhline(0.5 if half else 0.0, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        axes.axhline(0.5 if half else 0.0, color=figures.Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         descriptions = []
         for order, (name, line) in enumerate(points.items()):
             mark = group_mark(view, name) if half else contrast_mark(order)
@@ -97,15 +79,15 @@ def noise_figure(view: ClassificationView, curve: str) -> Figure | None:
             axes.fill_between(x, low, high, color=mark.colour, alpha=0.09, linewidth=0)
             axes.plot(x, y, color=mark.colour, linewidth=LINE_WIDTH, linestyle=line_style(order), zorder=3)
             for at, value in zip(x, y, strict=True):
-                draw_mark(axes, at, value, mark, size=7 if at == x[-1] else 4)
+                figures.draw_mark(axes, at, value, mark, size=7 if at == x[-1] else 4)
         ticks = list(view.suite.noise_samples)
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
         axes.minorticks_off()
         axes.set_xlabel("noise samples (log scale)")
         axes.set_ylabel("association  S" if half else "differential  ΔS")
-        axes.tick_params(axis="y", labelcolor=Ink.MUTED)
+        axes.tick_params(axis="y", labelcolor=figures.Ink.MUTED)
         title = "Association of each group" if half else "Difference between groups"
-        return finish(
+        return figures.finish(
             figure, name=f"noise-{curve}", title=f"{title} by the number of noise samples",
             description="; ".join(descriptions),
         )  # fmt: skip
@@ -116,10 +98,10 @@ def line_style(order: int) -> Any:
     return LINES[order % len(LINES)]
 
 
-def contrast_mark(order: int) -> Mark:
+def contrast_mark(order: int) -> figures.Mark:
     """Return the shape and colour of a contrast by its place in the suite."""
-    colours = (Ink.ACCENT, Ink.THIRD, Ink.BALANCED, Ink.UNDECIDED)
-    return Mark(SHAPES[order % len(SHAPES)], colours[order % len(colours)])
+    colours = (figures.Ink.ACCENT, figures.Ink.THIRD, figures.Ink.BALANCED, figures.Ink.UNDECIDED)
+    return figures.Mark(SHAPES[order % len(SHAPES)], colours[order % len(colours)])
 
 
 def _points(view: ClassificationView, curve: str) -> Mapping[str, Sequence[tuple[float, float, float, float]]]:
@@ -134,32 +116,32 @@ def _points(view: ClassificationView, curve: str) -> Mapping[str, Sequence[tuple
     return points
 
 
-def pair_figure(view: ClassificationView, contrast: str, number: int) -> Figure | None:
+def pair_figure(view: ClassificationView, contrast: str, number: int) -> figures.Figure | None:
     """Draw the difference between two sides for every pair of classes: a row a class of A, a column one of B."""
     cells = {(row.concept, row.category): row for row in view.rows("pair_differential", group=contrast) if row.defined}
     if not cells:
         return None
     rows, columns = list(view.suite.a.classes), list(view.suite.b.classes)
-    with canvas(LABEL + CELL * len(columns) + 10, 58 + CELL_HEIGHT * len(rows)) as figure:
-        axes = place(figure, LABEL, 8, 10, 50)
+    with figures.canvas(LABEL + CELL * len(columns) + 10, 58 + CELL_HEIGHT * len(rows)) as figure:
+        axes = figures.place(figure, LABEL, 8, 10, 50)
         for y, a in enumerate(rows):
             for x, b in enumerate(columns):
                 row = cells.get((a, b))
                 if row is None:
-                    axes.text(x, y, wording.MISSING, ha="center", va="center", color=Ink.MUTED)
+                    axes.text(x, y, wording.MISSING, ha="center", va="center", color=figures.Ink.MUTED)
                     continue
                 ends = f"{wording.number(row.low)} to {wording.number(row.high)}" if row.has_interval else ""
-                colour, number_text = Ink.A if row.value > 0 else Ink.B, wording.signed(row.value)
-                draw_cell(axes, x, y, colour, abs(row.value), number_text, ends, bold=row.q <= 0.05)
+                colour, number_text = figures.Ink.A if row.value > 0 else figures.Ink.B, wording.signed(row.value)
+                figures.draw_cell(axes, x, y, colour, abs(row.value), number_text, ends, bold=row.q <= 0.05)
         axes.set_xlim(-0.5, len(columns) - 0.5)
-        label_rows(axes, rows, 20)
+        figures.label_rows(axes, rows, 20)
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.xaxis.tick_top()
-        axes.set_xticks(range(len(columns)), [folded(name, 14, 2) for name in columns])
-        tidy(axes)
+        axes.set_xticks(range(len(columns)), [figures.folded(name, 14, 2) for name in columns])
+        figures.tidy(axes)
         axes.grid(visible=False)
         x_label, y_label = view.side_labels(contrast)
-        return finish(
+        return figures.finish(
             figure,
             name=f"pairs{number}",
             title=f"How much more often {x_label} than {y_label} are taken for the profession of the row",
@@ -168,23 +150,23 @@ def pair_figure(view: ClassificationView, contrast: str, number: int) -> Figure 
         )
 
 
-def differential_figure(view: ClassificationView) -> Figure | None:
+def differential_figure(view: ClassificationView) -> figures.Figure | None:
     """Draw ΔS of every contrast with its interval and verdict."""
     rows = [row for row in view.differentials.values() if row.defined]
     if not rows:
         return None
-    with canvas(470, 66 + 30 * len(rows)) as figure:
-        axes = place(figure, 170, 46, 18, 10)
-        tidy(axes)
-        axes.axvline(0, color=Ink.MUTED, linewidth=1, zorder=1)
+    with figures.canvas(470, 66 + 30 * len(rows)) as figure:
+        axes = figures.place(figure, 170, 46, 18, 10)
+        figures.tidy(axes)
+        axes.axvline(0, color=figures.Ink.MUTED, linewidth=1, zorder=1)
         for y, row in enumerate(rows):
-            mark = MARKS[verdict_group_of(row)]
-            draw_intervals(axes, row, y, mark.colour)
-            draw_mark(axes, row.value, y, mark)
-        label_rows(axes, [wording.capitalised(row.group) for row in rows], 24)
-        axes.set_xlim(*span(rows, stimulus=False))
+            mark = figures.MARKS[verdict_group_of(row)]
+            figures.draw_intervals(axes, row, y, mark.colour)
+            figures.draw_mark(axes, row.value, y, mark)
+        figures.label_rows(axes, [wording.capitalised(row.group) for row in rows], 24)
+        axes.set_xlim(*figures.span(rows, stimulus=False))
         axes.set_xlabel("differential association  ΔS")
-        return finish(
+        return figures.finish(
             figure,
             name="differential",
             title="Difference between groups in how often they are taken for the first set of professions",
@@ -193,14 +175,14 @@ def differential_figure(view: ClassificationView) -> Figure | None:
 
 
 def _mark_title(name: str, row: Row) -> str:
-    return drawable(f"{name}: {wording.number(row.value)} {wording.interval(row.low, row.high)}".strip(), 120)
+    return figures.drawable(f"{name}: {wording.number(row.value)} {wording.interval(row.low, row.high)}".strip(), 120)
 
 
-def differential_models_figure(views: Mapping[str, ClassificationView]) -> Figure | None:
+def differential_models_figure(views: Mapping[str, ClassificationView]) -> figures.Figure | None:
     """Draw ΔS of every contrast, models beside each other."""
     first = next(iter(views.values()))
     differentials = {model: view.differentials for model, view in views.items()}
-    return rows_figure(
+    return figures.rows_figure(
         differentials, list(first.suite.contrasts), "ΔS", ("", f"more often {first.label_a}"), name="differentials",
         title="Difference between groups in every model", margin=first.suite.margin,
     )  # fmt: skip
@@ -348,9 +330,9 @@ def noise(view: ClassificationView) -> dict[str, Any] | None:
     }
 
 
-def _key(order: int, mark: Mark, label: str) -> dict[str, str]:
+def _key(order: int, mark: figures.Mark, label: str) -> dict[str, str]:
     """Return the legend of a line: shape, colour and dashes, as two of the colours are greys."""
-    ink = next(name for name, value in vars(Ink).items() if value == mark.colour)
+    ink = next(name for name, value in vars(figures.Ink).items() if value == mark.colour)
     style = line_style(order)
     dashes = "" if style == "-" else " ".join(f"{LINE_WIDTH * length:g}" for length in style[1])
     return {"glyph": _GLYPHS[mark.shape], "ink": _INKS[ink], "dashes": dashes, "label": wording.capitalised(label)}
@@ -358,8 +340,8 @@ def _key(order: int, mark: Mark, label: str) -> dict[str, str]:
 
 def pairs(view: ClassificationView) -> dict[str, Any] | None:
     """Gather a matrix of pairs for each contrast."""
-    figures = [(name, pair_figure(view, name, number)) for number, name in enumerate(view.suite.contrasts)]
-    drawn = [(contrast_in_words(view.suite, name), figure) for name, figure in figures if figure is not None]
+    pairs = [(name, pair_figure(view, name, number)) for number, name in enumerate(view.suite.contrasts)]
+    drawn = [(contrast_in_words(view.suite, name), figure) for name, figure in pairs if figure is not None]
     return {"figures": drawn} if drawn else None
 
 

@@ -14,17 +14,8 @@ from clinometer.metrics.differences import Family, bounded_magnitude, judged_fam
 from clinometer.metrics.portraits import PortraitPair, difference_row, portrait_magnitude
 from clinometer.metrics.records import Score
 from clinometer.stats.dependence import batch_means, linked, within_groups
+from clinometer.studies.editing import scores
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup, mean_of_known
-from clinometer.studies.editing.scores import (
-    DARKER,
-    LIGHTER,
-    PIXELS,
-    flips,
-    portrait_means,
-    read_gender,
-    without_bounds,
-    without_wide_interval,
-)
 
 
 @dataclass(frozen=True)
@@ -89,7 +80,9 @@ def compare_edits(
     study = _EditComparison(one, two, design, paired, n_permutations, seed, confidence)
     flipped = [
         {
-            reading.encoder: batch_means(flips(read_gender(reading.before), read_gender(reading.after))[0], labels)
+            reading.encoder: batch_means(
+                scores.flips(scores.read_gender(reading.before), scores.read_gender(reading.after))[0], labels
+            )
             for reading in run.readings
         }
         for run, labels in zip(runs, units, strict=True)
@@ -156,15 +149,17 @@ class _EditComparison:
         """Report changes of skin tone of every group, then the contrast of the two tones, where the design has some."""
         changes = self.first.tone_change, self.second.tone_change
         rows = [
-            without_bounds(without_wide_interval(row))
-            for row in self.group_rows(*changes, "ita_change", shares=False, encoder=PIXELS, sides=(LIGHTER, DARKER))
+            scores.without_bounds(scores.without_wide_interval(row))
+            for row in self.group_rows(
+                *changes, "ita_change", shares=False, encoder=scores.PIXELS, sides=(scores.LIGHTER, scores.DARKER)
+            )
         ]
         if len(self.design.tones) != 2:
             return rows
         lighter, darker = self.design.tones
         pair, weights = self.pair(*changes, _side), self.tone_contrast(lighter, darker)
-        contrasts = self.rows(pair, weights, _side, "ita_contrast", shares=False, encoder=PIXELS)
-        contrasts = [without_bounds(without_wide_interval(row)) for row in contrasts]
+        contrasts = self.rows(pair, weights, _side, "ita_contrast", shares=False, encoder=scores.PIXELS)
+        contrasts = [scores.without_bounds(scores.without_wide_interval(row)) for row in contrasts]
         sides = (f"lightening {darker} skin", f"lightening {lighter} skin")
         return [*rows, *_judge(contrasts, "skin tone contrast", sides)]
 
@@ -277,7 +272,7 @@ class _EditComparison:
         runs, originals, shared = (self.first, self.second), (first, second), self._keep_shared(first, second)
         numbers = []
         for run, values in zip(runs, shared, strict=True):
-            columns = np.stack([portrait_means(values, positions, s) for positions, s, _ in cells], axis=1)
+            columns = np.stack([scores.portrait_means(values, positions, s) for positions, s, _ in cells], axis=1)
             numbers.append({name: columns[names[run.groups] == name] for name in dict.fromkeys(names.tolist())})
         lost: dict[str, list[list[str]]] = {}
         for group, name in enumerate(names.tolist()):

@@ -8,21 +8,7 @@ from functools import cached_property
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-from clinometer.report import wording
-from clinometer.report.figures import (
-    Figure,
-    Ink,
-    Mark,
-    canvas,
-    draw_cell,
-    draw_mark,
-    drawable,
-    finish,
-    label_rows,
-    place,
-    span,
-    tidy,
-)
+from clinometer.report import figures, wording
 from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections import masthead
@@ -86,41 +72,41 @@ class EditingView(StudyView[EditingSuite]):
         return {(row.group, row.category, row.setting): row for row in self.class_rows(component, encoder)}
 
 
-def flip_matrix(view: EditingView, encoder: str, name: str, component: str = "flip_rate") -> Figure | None:
+def flip_matrix(view: EditingView, encoder: str, name: str, component: str = "flip_rate") -> figures.Figure | None:
     """Draw the share of flipped edits: a row a group, a column a class and strength."""
     groups, columns = list(view.suite.groups), view.columns
     cells = {(row.group, row.category, row.setting): row for row in view.class_rows(component, encoder) if row.defined}
     if not cells:
         return None
-    with canvas(LABEL + CELL * len(columns) + 10, 62 + CELL * 0.72 * len(groups)) as figure:
-        axes = place(figure, LABEL, 8, 10, 54)
+    with figures.canvas(LABEL + CELL * len(columns) + 10, 62 + CELL * 0.72 * len(groups)) as figure:
+        axes = figures.place(figure, LABEL, 8, 10, 54)
         for y, group in enumerate(groups):
             for x, (kind, setting) in enumerate(columns):
                 row = cells.get((group, kind, setting))
                 if row is None:
-                    axes.text(x, y, wording.MISSING, ha="center", va="center", color=Ink.MUTED)
+                    axes.text(x, y, wording.MISSING, ha="center", va="center", color=figures.Ink.MUTED)
                     continue
                 ends = f"{100 * row.low:.0f}{wording.DASH}{100 * row.high:.0f}" if row.has_interval else ""
-                draw_cell(axes, x, y, Ink.ACCENT, row.value, wording.percent(row.value), ends)
+                figures.draw_cell(axes, x, y, figures.Ink.ACCENT, row.value, wording.percent(row.value), ends)
         axes.set_xlim(-0.5, len(columns) - 0.5)
-        label_rows(axes, [wording.capitalised(view.label(group)) for group in groups], 26)
+        figures.label_rows(axes, [wording.capitalised(view.label(group)) for group in groups], 26)
         axes.set_ylim(len(groups) - 0.5, -0.5)
         axes.xaxis.tick_top()
         axes.set_xticks(range(len(columns)), [setting.removeprefix("strength ") for _, setting in columns])
         for order, kind in enumerate(view.kinds):
             start = (order * len(view.settings) - 0.45, -0.5)
-            beside = {"textcoords": "offset points", "annotation_clip": False, "color": Ink.MUTED}
-            axes.annotate(drawable(kind, 30), start, (0, 30), **beside)
-        tidy(axes)
+            beside = {"textcoords": "offset points", "annotation_clip": False, "color": figures.Ink.MUTED}
+            axes.annotate(figures.drawable(kind, 30), start, (0, 30), **beside)
+        figures.tidy(axes)
         axes.grid(visible=False)
-        return finish(
+        return figures.finish(
             figure, name=name, title="Share of edits that read as a different gender than before",
             description="A row for each group of portraits, a column for each class of professions and strength. "
             "The same numbers are in the full table.",
         )  # fmt: skip
 
 
-def skin_arrows(view: EditingView, kind: str, number: int) -> Figure | None:
+def skin_arrows(view: EditingView, kind: str, number: int) -> figures.Figure | None:
     """Draw an arrow for each group and strength: from the portraits' mean angle to the edits'."""
     rows = [row for row in view.scores.select("editing", "ita", encoder=PIXELS) if row.defined]
     before = {row.group: row for row in rows if row.setting == "before"}
@@ -128,26 +114,26 @@ def skin_arrows(view: EditingView, kind: str, number: int) -> Figure | None:
     lines = [(group, setting) for group in view.suite.groups for setting in view.settings if (group, setting) in after]
     if not lines or not before:
         return None
-    with canvas(460, 64 + 19 * len(lines)) as figure:
-        axes = place(figure, 210, 46, 14, 10)
+    with figures.canvas(460, 64 + 19 * len(lines)) as figure:
+        axes = figures.place(figure, 210, 46, 14, 10)
         labels, named = [], set[str]()
         for y, (group, setting) in enumerate(lines):
             start, end = before.get(group), after[group, setting]
             if end.has_interval:
-                axes.plot([end.low, end.high], [y, y], color=Ink.ACCENT, linewidth=3.6, alpha=0.3, zorder=2)
+                axes.plot([end.low, end.high], [y, y], color=figures.Ink.ACCENT, linewidth=3.6, alpha=0.3, zorder=2)
             if start is not None:
-                arrow = {"arrowstyle": "->", "color": Ink.MUTED, "lw": 1.2}
+                arrow = {"arrowstyle": "->", "color": figures.Ink.MUTED, "lw": 1.2}
                 axes.annotate("", (end.value, y), (start.value, y), arrowprops=arrow, zorder=3)
-                draw_mark(axes, start.value, y, Mark("o", Ink.MUTED, filled=False), size=4.5)
-            draw_mark(axes, end.value, y, Mark("o", Ink.ACCENT), size=4.5)
-            group_label = "" if group in named else f"{drawable(view.label(group), 24)}  "
+                figures.draw_mark(axes, start.value, y, figures.Mark("o", figures.Ink.MUTED, filled=False), size=4.5)
+            figures.draw_mark(axes, end.value, y, figures.Mark("o", figures.Ink.ACCENT), size=4.5)
+            group_label = "" if group in named else f"{figures.drawable(view.label(group), 24)}  "
             labels.append(f"{group_label}{setting.removeprefix('strength ')}")
             named.add(group)
-        label_rows(axes, labels, 30)
-        tidy(axes)
-        axes.set_xlim(*span([*before.values(), *after.values()], include=(), stimulus=False))
+        figures.label_rows(axes, labels, 30)
+        figures.tidy(axes)
+        axes.set_xlim(*figures.span([*before.values(), *after.values()], include=(), stimulus=False))
         axes.set_xlabel("individual typology angle, degrees: lighter \N{RIGHTWARDS ARROW}")
-        return finish(
+        return figures.finish(
             figure, name=f"skin{number}", title=f"Skin tone before and after editing into {kind} professions",
             description="Each arrow leads from the mean angle of a group's portraits to that of their edits.",
         )  # fmt: skip
@@ -175,30 +161,32 @@ def known_cells(view: EditingView, setting: str) -> list[PlantedCell]:
     ]
 
 
-def flips_figure(view: EditingView, setting: str, number: int) -> Figure | None:
+def flips_figure(view: EditingView, setting: str, number: int) -> figures.Figure | None:
     """Draw the planted probability of the other gender across and the flip rate up; colour and shape are genders."""
     cells = [cell for cell in known_cells(view, setting) if cell.row.defined]
     if not cells:
         return None
-    with canvas(330, 300) as figure:
-        axes = place(figure, 58, 50, 12, 12)
-        tidy(axes, grid="both")
+    with figures.canvas(330, 300) as figure:
+        axes = figures.place(figure, 58, 50, 12, 12)
+        figures.tidy(axes, grid="both")
         tips = {}
         for order, cell in enumerate(cells):
             is_a = view.suite.groups[cell.group].gender == view.suite.genders.a
-            mark = Mark("o", Ink.A) if is_a else Mark("s", Ink.B)
+            mark = figures.Mark("o", figures.Ink.A) if is_a else figures.Mark("s", figures.Ink.B)
             if cell.row.has_interval:
                 ends = [cell.row.low, cell.row.high]
                 axes.plot([cell.planted] * 2, ends, color=mark.colour, linewidth=2.2, alpha=0.3)
-            draw_mark(axes, cell.planted, cell.row.value, mark, size=6, gid=f"f{number}-{order}")
+            figures.draw_mark(axes, cell.planted, cell.row.value, mark, size=6, gid=f"f{number}-{order}")
             numbers = f"planted {wording.number(cell.planted)}, flipped {wording.number(cell.row.value)}"
-            tips[f"f{number}-{order}"] = drawable(f"{view.label(cell.group)} as {cell.profession}: {numbers}", 120)
+            tips[f"f{number}-{order}"] = figures.drawable(
+                f"{view.label(cell.group)} as {cell.profession}: {numbers}", 120
+            )
         axes.set_xlim(-0.03, 1.03)
         axes.set_ylim(-0.03, 1.03)
         axes.set_xlabel("planted probability of the other gender")
         axes.set_ylabel("flip rate")
-        axes.tick_params(axis="y", labelcolor=Ink.MUTED)
-        return finish(
+        axes.tick_params(axis="y", labelcolor=figures.Ink.MUTED)
+        return figures.finish(
             figure, name=f"planted-flips{number}", description="; ".join(tips.values()), tips=tips,
             title=f"Flip rate over the planted probability of the other gender, {setting}",
         )  # fmt: skip
@@ -276,16 +264,16 @@ def _too_few(rows: Sequence[Row]) -> str:
 
 def flips(view: EditingView) -> dict[str, Any]:
     """Gather a matrix for each encoder, and how often it abstains."""
-    figures = []
+    drawn = []
     for number, encoder in enumerate(view.readers):
         figure = flip_matrix(view, encoder, f"flips{number}")
         if figure is not None:
             rows = [row.value for row in view.class_rows("uncertain_rate", encoder) if row.defined]
             shares = list(dict.fromkeys(wording.percent(share) for share in (min(rows), max(rows)))) if rows else []
             single = flip_matrix(view, encoder, f"flips-single{number}", "flip_rate_single_wording")
-            figures.append({"encoder": encoder, "figure": figure, "single": single, "abstains": " to ".join(shares)})
+            drawn.append({"encoder": encoder, "figure": figure, "single": single, "abstains": " to ".join(shares)})
     return {
-        "figures": figures, "first": view.suite.wordings[0], "identity": view.by_cell("identity", view.reader),
+        "figures": drawn, "first": view.suite.wordings[0], "identity": view.by_cell("identity", view.reader),
         "erasure": view.by_cell("soft_erasure", view.reader),
     }  # fmt: skip
 
@@ -308,7 +296,7 @@ def planted(view: EditingView) -> dict[str, Any] | None:
 
 def skin(view: EditingView) -> dict[str, Any] | None:
     """Gather arrows of the angle by class, and average faces."""
-    figures = [(wording.capitalised(kind), skin_arrows(view, kind, number)) for number, kind in enumerate(view.kinds)]
+    arrows = [(wording.capitalised(kind), skin_arrows(view, kind, number)) for number, kind in enumerate(view.kinds)]
     unknown = [row for row in view.class_rows("unknown_tone") if row.defined and row.value > 0]
     curves, alignment = view.report.curves, None
     if curves is not None and "alignment" in curves:
@@ -323,7 +311,7 @@ def skin(view: EditingView) -> dict[str, Any] | None:
             "lost": lost,
         }  # fmt: skip
     return {
-        "figures": [entry for entry in figures if entry[1] is not None],
+        "figures": [entry for entry in arrows if entry[1] is not None],
         "unknown": wording.count(len(unknown), "cell") if unknown else "",
         "faces": faces_by_group(view),
         "alignment": alignment,

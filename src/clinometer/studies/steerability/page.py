@@ -10,24 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from clinometer.report import wording
-from clinometer.report.figures import (
-    HALO,
-    MARKS,
-    ROW_HEIGHT,
-    Figure,
-    Ink,
-    Mark,
-    canvas,
-    draw_intervals,
-    draw_mark,
-    drawable,
-    finish,
-    label_rows,
-    place,
-    shade_alternate,
-    tidy,
-)
+from clinometer.report import figures, wording
 from clinometer.report.gallery import all_there, counts_in_words, losses
 from clinometer.report.page import Page, Section
 from clinometer.report.rows import DECIDING_FLAG, READING_METRIC, STEERABILITY_METRIC, Row
@@ -49,7 +32,12 @@ from clinometer.report.view import (
 from clinometer.report.wording import CountedShare, leans
 from clinometer.suites.steerability import SteerabilitySuite
 
-GROUP_MARKS: Final = (Mark("^", Ink.A), Mark("v", Ink.B), Mark("D", Ink.THIRD), Mark("s", Ink.BALANCED))
+GROUP_MARKS: Final = (
+    figures.Mark("^", figures.Ink.A),
+    figures.Mark("v", figures.Ink.B),
+    figures.Mark("D", figures.Ink.THIRD),
+    figures.Mark("s", figures.Ink.BALANCED),
+)
 BY_WORDS: Final = "groups"
 """The question that an encoder answers by the words of the groups: which of them a picture is nearest to."""
 
@@ -151,12 +139,12 @@ class SteerabilityView(StudyView[SteerabilitySuite]):
         return dict(zip(rows["id"], rows.answer, strict=True))
 
 
-def group_mark(view: SteerabilityView, group: str) -> Mark:
+def group_mark(view: SteerabilityView, group: str) -> figures.Mark:
     """Return the mark of a group by its place in the suite."""
     return GROUP_MARKS[list(view.suite.groups).index(group) % len(GROUP_MARKS)]
 
 
-def success_figure(view: SteerabilityView) -> Figure | None:
+def success_figure(view: SteerabilityView) -> figures.Figure | None:
     """Draw success by concept and group, each share with its interval; the widest gap on top."""
     by_concept = {name: [row for (concept, _), row in view.success.items() if concept == name and row.defined]
                   for name in view.suite.concept_names()}  # fmt: skip
@@ -165,27 +153,29 @@ def success_figure(view: SteerabilityView) -> Figure | None:
         return None
     names = sorted(names, key=lambda name: -np.ptp([row.value for row in by_concept[name]]))[:MOST_DRAWN]
     groups = list(view.suite.groups)
-    height = ROW_HEIGHT * max(1.0, len(groups) / 2)
-    with canvas(560, 62 + height * len(names)) as figure:
-        axes = place(figure, 176, 50, 18, 10)
-        tidy(axes)
+    height = figures.ROW_HEIGHT * max(1.0, len(groups) / 2)
+    with figures.canvas(560, 62 + height * len(names)) as figure:
+        axes = figures.place(figure, 176, 50, 18, 10)
+        figures.tidy(axes)
         tips = {}
         for y, name in enumerate(names):
-            shade_alternate(axes, y)
+            figures.shade_alternate(axes, y)
             values = [row.value for row in by_concept[name]]
-            axes.plot([min(values), max(values)], [y, y], color=Ink.GRID, linewidth=2.4, zorder=1)
+            axes.plot([min(values), max(values)], [y, y], color=figures.Ink.GRID, linewidth=2.4, zorder=1)
             for row in by_concept[name]:
                 at, gid = groups.index(row.group), f"s{y}x{groups.index(row.group)}"
                 offset = y + (at - (len(groups) - 1) / 2) * 0.36
                 mark = group_mark(view, row.group)
-                draw_intervals(axes, row, offset, mark.colour)
-                draw_mark(axes, row.value, offset, mark, size=6.5, gid=gid)
-                tips[gid] = drawable(f"{name}, asked for {view.label(row.group)}: {success_words(view, row)}", 140)
-        label_rows(axes, [wording.capitalised(name) for name in names], 24)
+                figures.draw_intervals(axes, row, offset, mark.colour)
+                figures.draw_mark(axes, row.value, offset, mark, size=6.5, gid=gid)
+                tips[gid] = figures.drawable(
+                    f"{name}, asked for {view.label(row.group)}: {success_words(view, row)}", 140
+                )
+        figures.label_rows(axes, [wording.capitalised(name) for name in names], 24)
         axes.set_xlim(-0.02, 1.02)
         axes.xaxis.set_major_formatter(lambda value, _: wording.percent(value))
         axes.set_xlabel("pictures read as the group that was asked for")
-        return finish(
+        return figures.finish(
             figure, name="success", title="Success by concept and group", tips=tips,
             description="; ".join(tips.values()),
         )  # fmt: skip
@@ -198,7 +188,7 @@ def success_words(view: SteerabilityView, row: Row | None) -> str:
     return f"{round(row.value * row.n_target):,} of {row.n_target:,} read as {view.label(row.group)}"
 
 
-def default_figure(view: SteerabilityView) -> Figure | None:
+def default_figure(view: SteerabilityView) -> figures.Figure | None:
     """Draw the gap of each concept over the share of the first group that it is drawn as by default."""
     first = next(iter(view.suite.groups))
     shares = {row.concept: row for row in view.rows("default_share", group=first)}
@@ -214,32 +204,32 @@ def default_figure(view: SteerabilityView) -> Figure | None:
         near = [other for other in named if abs(other.value - gap.value) < NEAR_GAP
                 and abs(shares[other.concept].value - share.value) < NEAR_SHARE]  # fmt: skip
         named += [] if near else [gap]
-    with canvas(560, 420) as figure:
-        axes = place(figure, 62, 54, 16, 12)
-        tidy(axes, grid="both")
-        axes.axhline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
+    with figures.canvas(560, 420) as figure:
+        axes = figures.place(figure, 62, 54, 16, 12)
+        figures.tidy(axes, grid="both")
+        axes.axhline(0, color=figures.Ink.MUTED, linewidth=1.2, zorder=1)
         _draw_line(axes, view, first_pair)
         tips = {}
         for number, (share, gap, row) in enumerate(points):
-            mark, gid = MARKS[wording.verdict_group_of(row) if row.defined else "undecided"], f"d{number}"
+            mark, gid = figures.MARKS[wording.verdict_group_of(row) if row.defined else "undecided"], f"d{number}"
             axes.plot([share.low, share.high], [gap.value] * 2, color=mark.colour, linewidth=1.1, alpha=0.5, zorder=2)
             axes.plot([share.value] * 2, [gap.low, gap.high], color=mark.colour, linewidth=1.1, alpha=0.5, zorder=2)
-            draw_mark(axes, share.value, gap.value, mark, size=7, gid=gid)
-            tips[gid] = drawable(f"{gap.concept}: {wording.percent(share.value)} {view.label(first)} by default, "
-                                 f"gap {points_words(gap)}", 140)  # fmt: skip
+            figures.draw_mark(axes, share.value, gap.value, mark, size=7, gid=gid)
+            by_default = f"{wording.percent(share.value)} {view.label(first)} by default"
+            tips[gid] = figures.drawable(f"{gap.concept}: {by_default}, gap {points_words(gap)}", 140)
             if gap in named:
                 right = share.value < 0.7
                 axes.annotate(
-                    drawable(gap.concept, 18), (share.value, gap.value), (7 if right else -7, 5),
-                    textcoords="offset points", ha="left" if right else "right", fontsize=10.5, color=Ink.TEXT,
-                    zorder=5, bbox=HALO,
+                    figures.drawable(gap.concept, 18), (share.value, gap.value), (7 if right else -7, 5),
+                    textcoords="offset points", ha="left" if right else "right", fontsize=10.5, color=figures.Ink.TEXT,
+                    zorder=5, bbox=figures.HALO,
                 )  # fmt: skip
         axes.set_xlim(-0.02, 1.02)
         axes.xaxis.set_major_formatter(lambda value, _: wording.percent(value))
         axes.yaxis.set_major_formatter(lambda value, _: wording.signed(100 * value, 0))
-        axes.set_xlabel(f"{drawable(view.label(first), 30)} among the pictures of the neutral prompt")
+        axes.set_xlabel(f"{figures.drawable(view.label(first), 30)} among the pictures of the neutral prompt")
         axes.set_ylabel("gap, percentage points")
-        return finish(
+        return figures.finish(
             figure, name="default", title="Gap against the default share", tips=tips,
             description="; ".join(tips.values()),
         )  # fmt: skip
@@ -252,7 +242,7 @@ def _draw_line(axes: Any, view: SteerabilityView, pair: str) -> None:
     if np.isfinite(slope) and abs(at_parity) < 1:
         x = np.linspace(0.01, 0.99, 99)
         odds = 2 * np.arctanh(at_parity) + slope * np.log(x / (1 - x))
-        axes.plot(x, np.tanh(odds / 2), color=Ink.ACCENT, linewidth=2, zorder=2)
+        axes.plot(x, np.tanh(odds / 2), color=figures.Ink.ACCENT, linewidth=2, zorder=2)
 
 
 def points_words(row: Row | None) -> str:

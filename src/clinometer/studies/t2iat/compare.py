@@ -10,38 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.differences import (
-    METRIC,
-    Family,
-    cut_alike,
-    image_seeds,
-    judged_families,
-    magnitude_row,
-    named_or_counted,
-    not_measured,
-    require_comparable,
-    with_reasons,
-)
-from clinometer.metrics.prompt_sets import (
-    PairDraws,
-    PairSwaps,
-    PromptSet,
-    SetDraws,
-    WelchEstimate,
-    average_sets,
-    bilinear_mean,
-    containing,
-    difference_draws,
-    freedom_of,
-    interval_of,
-    magnitude_test,
-    mean_part,
-    paired_bilinear_difference,
-    places_of,
-    pooled_deviation,
-    set_draws,
-    set_swaps,
-)
+from clinometer.metrics import differences, prompt_sets
 from clinometer.metrics.records import Score, permuted
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess
@@ -106,7 +75,7 @@ def compare_t2iat(
     InvalidInputError
         Encoders or, where paired, counts of images that differ between the runs.
     """
-    require_comparable(first, second, [counts_of(run[0]) for run in (first, second)], paired=paired)
+    differences.require_comparable(first, second, [counts_of(run[0]) for run in (first, second)], paired=paired)
     stimuli = [name for _, name in design.stimuli]
     once = partial(counted_once, stimuli=stimuli, groups=(design.a, design.b))
     first, second = once(first, second) if paired else (once(first)[0], once(second)[0])
@@ -120,17 +89,17 @@ def compare_t2iat(
     else:
         pairs = [compared_pair(a.encoder, [a], [b], settings) for a, b in zip(first, second, strict=True)]
         single = [row for pair in pairs for family in _families(pair, settings) for row in family.corrected()]
-    rows = [*judged_families(families), *single, _magnitude(mean, first, second, settings)]
+    rows = [*differences.judged_families(families), *single, _magnitude(mean, first, second, settings)]
     by_test = {test.name: design.stimuli_of(test) for test in design.tests}
     for place, row in enumerate(rows):
         if isfinite(row.value):
             is_test = row.component in ("differential_association", "effect_size")
             names = by_test[row.concept] if is_test else [row.concept] if row.concept else stimuli
-            rows[place] = with_reasons(row, design.unbounded(names))
+            rows[place] = differences.with_reasons(row, design.unbounded(names))
     return rows
 
 
-def _families(pair: ComparedPair, settings: ComparisonSettings) -> list[Family]:
+def _families(pair: ComparedPair, settings: ComparisonSettings) -> list[differences.Family]:
     """Return the tests, judged over prompts; their effect sizes; stimuli, judged over images."""
     design = settings.design
     tests = [_test_rows(pair, test, settings) for test in design.tests]
@@ -144,12 +113,12 @@ def _families(pair: ComparedPair, settings: ComparisonSettings) -> list[Family]:
     ways = (0, 1) if any(any(counts.values()) for counts in settings.missing) else ()
     sides = (design.a, design.b)
     return [
-        Family(
+        differences.Family(
             rows=[statistic for statistic, _ in tests], name="tests of the suite", sides=sides, margin=design.margin,
             ends=stimulus_ends,
         ),
-        Family(rows=[effect for _, effect in tests]),
-        Family(
+        differences.Family(rows=[effect for _, effect in tests]),
+        differences.Family(
             rows=stimuli(), fillings=[stimuli(side) for side in ways],
             name="associations of the suite's stimuli", sides=sides, margin=design.margin,
         ),
@@ -171,8 +140,10 @@ def _test_rows(pair: ComparedPair, test: DesignedTest, settings: ComparisonSetti
     for kind in ("images", "prompts"):
         first, second = (draws_of(pair, test, kind, run) for run in (0, 1))
         freedom = _freedom(pair, (test.x, test.y), kind, settings)
-        of_value.append(interval_of(second.statistic - first.statistic, value, freedom, settings.confidence))
-        of_d.append(interval_of(second.effect_size - first.effect_size, d, freedom, settings.confidence))
+        of_value.append(
+            prompt_sets.interval_of(second.statistic - first.statistic, value, freedom, settings.confidence)
+        )
+        of_d.append(prompt_sets.interval_of(second.effect_size - first.effect_size, d, freedom, settings.confidence))
     statistic = replace(statistic, value=value, test=SWAP_TEST, **_ends(*of_value), **permuted(permutation))
     effect = replace(effect, value=d, **_ends(*of_d))
     return _explain(statistic), _explain(effect)
@@ -189,7 +160,7 @@ def _about(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings)
     no_sets = no_sets or (f"no prompt can be used: {broken}" if broken else "")
     missing, unbounded = _explain_unbounded([test], settings)
     about = {
-        "metric": METRIC, "concept": test.name, "encoder": pair.encoder, "n_missing": missing,
+        "metric": differences.METRIC, "concept": test.name, "encoder": pair.encoder, "n_missing": missing,
         "n_target": min(sum(prompt_set.n_images for prompt_set in sets) for sets in runs),
         "n_a": min(sum(sum(prompt_set.sizes_a) for prompt_set in sets) for sets in runs),
         "n_b": min(sum(sum(prompt_set.sizes_b) for prompt_set in sets) for sets in runs),
@@ -211,12 +182,12 @@ def _freedom(pair: ComparedPair, concepts: Sequence[str], kind: str, settings: C
     """Return degrees of freedom of a difference between the runs: of partners' differences, or of both runs' images."""
     first, second = ([run.averages[name] for name in concepts] for run in (pair.first, pair.second))
     if kind == "prompts" or settings.paired:
-        return freedom_of(second, prompts=kind == "prompts", minus=first)
-    return freedom_of([*first, *second], prompts=False)
+        return prompt_sets.freedom_of(second, prompts=kind == "prompts", minus=first)
+    return prompt_sets.freedom_of([*first, *second], prompts=False)
 
 
 def _ends(over_images: tuple[float, float], over_prompts: tuple[float, float]) -> dict[str, Any]:
-    stimulus_low, stimulus_high = containing(over_prompts, over_images)
+    stimulus_low, stimulus_high = prompt_sets.containing(over_prompts, over_images)
     return {"low": over_images[0], "high": over_images[1], "stimulus_low": stimulus_low, "stimulus_high": stimulus_high}
 
 
@@ -251,10 +222,11 @@ def _magnitude(
     tests = [test for test in settings.design.tests if all(name in pair.images for name in (test.x, test.y))]
     missing, unbounded = _explain_unbounded(tests, settings)
     about: dict[str, Any] = {
-        "metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(tests), "n_missing": missing,
+        "metric": differences.METRIC, "component": "magnitude", "category": "all", "n_target": len(tests),
+        "n_missing": missing,
     }  # fmt: skip
     if not tests:
-        return not_measured(Score(reason="no test is measured in both runs", **about))
+        return differences.not_measured(Score(reason="no test is measured in both runs", **about))
     values = np.array([[_value(run, test) for test in tests] for run in (pair.first, pair.second)])
     value = float(np.abs(values[1]).mean() - np.abs(values[0]).mean())
     concepts = sorted({name for test in tests for name in (test.x, test.y)})
@@ -266,20 +238,20 @@ def _magnitude(
             for estimates, replicates in zip(values, draws, strict=True)
         )  # the signs of the estimates fixed
         freedom = _freedom(pair, concepts, kind, settings)
-        intervals.append(interval_of(second_mean - first_mean, value, freedom, settings.confidence))
+        intervals.append(prompt_sets.interval_of(second_mean - first_mean, value, freedom, settings.confidence))
         excess.append([
             float(magnitude_excess(estimates, replicates.std(axis=1)).mean())
             for estimates, replicates in zip(values, draws, strict=True)
         ])  # fmt: skip
     (low, high), (stimulus_low, stimulus_high) = intervals
-    permutation = magnitude_test(
+    permutation = prompt_sets.magnitude_test(
         [pair_swaps(pair, test, settings) for test in tests], np.random.default_rng([settings.seed, 2])
     )
     row = Score(
         value=value, low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
         reason=unbounded, test=SWAP_TEST, **permuted(permutation), **about,
     )  # fmt: skip
-    return magnitude_row(_explain(row), *excess, ends=stimulus_ends, containing=True)
+    return differences.magnitude_row(_explain(row), *excess, ends=stimulus_ends, containing=True)
 
 
 def _value(run: ComparedRun, test: DesignedTest) -> float:
@@ -293,8 +265,8 @@ class ComparedRun:
     ``sets`` has one entry an encoder, over the prompts that both runs can measure; ``averages`` has their average.
     """
 
-    sets: Mapping[str, Sequence[PromptSet]]
-    averages: Mapping[str, PromptSet]
+    sets: Mapping[str, Sequence[prompt_sets.PromptSet]]
+    averages: Mapping[str, prompt_sets.PromptSet]
     stimuli: Mapping[str, StimulusCosines]
 
 
@@ -308,8 +280,8 @@ class ComparedPair:
     encoder: str
     first: ComparedRun
     second: ComparedRun
-    images: Mapping[str, tuple[SetDraws, SetDraws]]
-    prompts: Mapping[str, tuple[SetDraws, SetDraws]]
+    images: Mapping[str, tuple[prompt_sets.SetDraws, prompt_sets.SetDraws]]
+    prompts: Mapping[str, tuple[prompt_sets.SetDraws, prompt_sets.SetDraws]]
 
 
 @dataclass(frozen=True)
@@ -371,39 +343,41 @@ def _run(encoders: Sequence[T2iatEmbeddings], settings: ComparisonSettings) -> C
         name: average_stimulus([images_only(stimulus_cosines(encoder, name, a, b)) for encoder in encoders])
         for _, name in settings.design.stimuli
     }
-    return ComparedRun(sets, {concept: average_sets(by_encoder) for concept, by_encoder in sets.items()}, stimuli)
+    return ComparedRun(
+        sets, {concept: prompt_sets.average_sets(by_encoder) for concept, by_encoder in sets.items()}, stimuli
+    )
 
 
 def _set_draws(
     runs: tuple[ComparedRun, ComparedRun], concept: str, order: int, settings: ComparisonSettings, *, prompts: bool
-) -> tuple[SetDraws, SetDraws]:
+) -> tuple[prompt_sets.SetDraws, prompt_sets.SetDraws]:
     """Return the draws of a concept's association in both runs: by the same weights where their items are partners."""
-    seeds = image_seeds(settings.seed, paired=prompts or settings.paired)
+    seeds = differences.image_seeds(settings.seed, paired=prompts or settings.paired)
     rngs = (np.random.default_rng([seed, order, int(prompts)]) for seed in seeds)
     first, second = (
-        set_draws(run.averages[concept], settings.n_resamples, rng, prompts=prompts)
+        prompt_sets.set_draws(run.averages[concept], settings.n_resamples, rng, prompts=prompts)
         for run, rng in zip(runs, rngs, strict=True)
     )
     return first, second
 
 
-def pair_swaps(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings) -> PairSwaps:
+def pair_swaps(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings) -> prompt_sets.PairSwaps:
     """Return a test of both runs in the form that swaps need."""
-    x, y = (set_swaps(pair.first.sets[name], pair.second.sets[name]) for name in (test.x, test.y))
-    places = places_of(settings.shared)
-    return PairSwaps(x, y, places[test.x], places[test.y])
+    x, y = (prompt_sets.set_swaps(pair.first.sets[name], pair.second.sets[name]) for name in (test.x, test.y))
+    places = prompt_sets.places_of(settings.shared)
+    return prompt_sets.PairSwaps(x, y, places[test.x], places[test.y])
 
 
-def effect_size_of(x: PromptSet, y: PromptSet) -> float:
+def effect_size_of(x: prompt_sets.PromptSet, y: prompt_sets.PromptSet) -> float:
     """Return Cohen's d of one run; NaN where there is no spread."""
-    spread = pooled_deviation(x, y)
+    spread = prompt_sets.pooled_deviation(x, y)
     return (x.association - y.association) / spread if spread > max(x.rounding, y.rounding) else nan
 
 
-def draws_of(pair: ComparedPair, test: DesignedTest, kind: str, run: int) -> PairDraws:
+def draws_of(pair: ComparedPair, test: DesignedTest, kind: str, run: int) -> prompt_sets.PairDraws:
     """Return replicates of S and of d in one run."""
     draws, averages = getattr(pair, kind), (pair.first, pair.second)[run].averages
-    return difference_draws((draws[test.x][run], draws[test.y][run]), (averages[test.x], averages[test.y]))
+    return prompt_sets.difference_draws((draws[test.x][run], draws[test.y][run]), (averages[test.x], averages[test.y]))
 
 
 def levelled(
@@ -412,7 +386,10 @@ def levelled(
     """Return both runs with equally many images of everything: the first ones of the larger."""
 
     def cut(run: T2iatEmbeddings, other: T2iatEmbeddings) -> T2iatEmbeddings:
-        neutral, attribute = cut_alike(run.neutral, other.neutral), cut_alike(run.attribute, other.attribute)
+        neutral, attribute = (
+            differences.cut_alike(run.neutral, other.neutral),
+            differences.cut_alike(run.attribute, other.attribute),
+        )
         return replace(run, neutral=neutral, attribute=attribute)
 
     pairs = list(zip(first, second, strict=True))
@@ -454,7 +431,7 @@ def stimulus_difference_rows(
         (low, high), p = _interval_and_p(estimate, confidence)
         rows.append(
             Score(
-                metric=METRIC, component="association", concept=name, category=concept, encoder=encoder,
+                metric=differences.METRIC, component="association", concept=name, category=concept, encoder=encoder,
                 value=estimate.value, low=low, high=high, p=p, p_error=0.0 if isfinite(p) else nan,
                 test=(PAIRED_TEST if paired else UNPAIRED_TEST) if isfinite(p) else "", reason=estimate.reason,
                 n_target=min(len(run[name].image_a) for run in (first, second)),
@@ -469,7 +446,7 @@ def stimulus_difference_rows(
 def difference_estimate(
     first: StimulusCosines, second: StimulusCosines, design: T2iatDesign, *, paired: bool,
     signs: tuple[float, float] = (1.0, 1.0),
-) -> WelchEstimate:  # fmt: skip
+) -> prompt_sets.WelchEstimate:  # fmt: skip
     """Return ``signs[1]·Asc(second) − signs[0]·Asc(first)`` with its error over images.
 
     It has no value where a kind of image is missing.
@@ -484,11 +461,11 @@ def difference_estimate(
         (sign * run.units.image_a, sign * run.units.image_b) for run, sign in zip((first, second), signs, strict=True)
     )
     if paired:
-        return paired_bilinear_difference(before, after, design.kinds)
-    return bilinear_mean(*after, design.kinds) + (-bilinear_mean(*before, design.kinds))
+        return prompt_sets.paired_bilinear_difference(before, after, design.kinds)
+    return prompt_sets.bilinear_mean(*after, design.kinds) + (-prompt_sets.bilinear_mean(*before, design.kinds))
 
 
-def _interval_and_p(estimate: WelchEstimate, confidence: float) -> tuple[tuple[float, float], float]:
+def _interval_and_p(estimate: prompt_sets.WelchEstimate, confidence: float) -> tuple[tuple[float, float], float]:
     """Return the t interval and p; of runs that are the same to the last bit, no width and p = 1."""
     if estimate.value == 0 and estimate.standard_error == 0:
         return (0.0, 0.0), 1.0
@@ -512,9 +489,14 @@ def magnitude_of_stimuli(
     outwards by what either run's magnitude may owe to stimuli near 0 (``magnitude_excess``).
     """
     names = [name for _, name in design.stimuli if all(len(run[name].associations) for run in (first, second))]
-    about: dict[str, Any] = {"metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(names)}
+    about: dict[str, Any] = {
+        "metric": differences.METRIC,
+        "component": "magnitude",
+        "category": "all",
+        "n_target": len(names),
+    }
     if not names:
-        return not_measured(Score(reason="no stimulus is measured in both runs", **about))
+        return differences.not_measured(Score(reason="no stimulus is measured in both runs", **about))
     names, left_out = _with_error(first, second, names, design)
     about["n_target"] = len(names)
     estimates = []
@@ -524,14 +506,14 @@ def magnitude_of_stimuli(
     values = np.array([estimate.value for estimate in estimates])
     permutation = sign_flip_test(values, rng=rng)
     n = len(estimates)
-    over_images = WelchEstimate(
+    over_images = prompt_sets.WelchEstimate(
         sum(estimate.value for estimate in estimates) / n,
         tuple(variance / n**2 for estimate in estimates for variance in estimate.variances),
         tuple(freedom for estimate in estimates for freedom in estimate.freedoms),
     )
     low, high = _interval_and_p(over_images, confidence)[0]
-    variance, freedom = mean_part(values)
-    over_stimuli = WelchEstimate(float(values.mean()), (variance,), (freedom,))
+    variance, freedom = prompt_sets.mean_part(values)
+    over_stimuli = prompt_sets.WelchEstimate(float(values.mean()), (variance,), (freedom,))
     stimulus_low, stimulus_high = _interval_and_p(over_stimuli, confidence)[0]
     alone = "interval over stimuli: there is one only" if n == 1 else ""
     row = Score(
@@ -543,7 +525,7 @@ def magnitude_of_stimuli(
         single = [image_estimate(run[name], design) for name in names]
         errors = [estimate.standard_error for estimate in single]
         excess.append(float(magnitude_excess([estimate.value for estimate in single], errors).mean()))
-    return magnitude_row(row, excess, ends=stimulus_ends, containing=True)
+    return differences.magnitude_row(row, excess, ends=stimulus_ends, containing=True)
 
 
 def _with_error(
@@ -558,5 +540,5 @@ def _with_error(
     if not with_spread:
         return names, "no interval: every stimulus has one image of a kind in one of the runs"
     out = [name for name in names if name not in with_spread]
-    words = named_or_counted(out, "stimuli")
+    words = differences.named_or_counted(out, "stimuli")
     return with_spread, f"left out, with one image of a kind in one of the runs: {words}" if out else ""

@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from clinometer.report import wording
+from clinometer.report import sections, wording
 from clinometer.report.gallery import Strip, all_there, counts_in_words, losses
 from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row
-from clinometer.report.sections import (
-    leanings_in_words,
-    masthead,
-    measured_how,
-    nothing_judged,
-    nothing_told,
-    refusal_words,
-    rest_in_words,
-)
 from clinometer.report.verdicts import Verdicts
 from clinometer.report.view import FEWEST_PER_PROMPT, MOST_IMAGES, MOST_PER_PROMPT, Samples
 from clinometer.report.wording import (
@@ -75,11 +66,11 @@ def _tests_finding(view: T2IATView, others: Mapping[str, int]) -> str:
     ]
     if more := leaning[MOST_NAMED:]:
         named.append(f"so in {wording.count(len(more), 'more test', words=True)}")
-    rest = rest_in_words(others, one="test")
+    rest = sections.rest_in_words(others, one="test")
     if named:
         return f"{view.model} ties {', and '.join(named)}{f'; {rest}' if rest else ''}."
     question = f"which concepts {view.model} ties closer to {view.label_a} than to {view.label_b}"
-    untold = nothing_told(others)
+    untold = sections.nothing_told(others)
     test = max(
         (test for test in view.suite.tests if view.judged[test.name].defined),
         key=lambda test: abs(view.judged[test.name].value),
@@ -189,7 +180,7 @@ def gallery(view: T2IATView) -> dict[str, Any]:
         "reason": "",
         "concepts": concepts,
         "losses": losses(view, samples),
-        "refusal": refusal_words(view),
+        "refusal": sections.refusal_words(view),
         "there": all_there(len(samples)),
     }
 
@@ -215,11 +206,11 @@ class T2IATPage(Page[T2IATView]):
         """Word the finding in one sentence: which concept is tied to what, or where prompts lean."""
         counts = self.verdicts(view)[0].counts()
         if counts.total() == counts["unmeasured"]:
-            return nothing_judged("test" if view.suite.tests else "prompt", view.model, view.judged.values())
+            return sections.nothing_judged("test" if view.suite.tests else "prompt", view.model, view.judged.values())
         if view.suite.tests:
             return _tests_finding(view, {group: n for group, n in counts.items() if group not in ("a", "b")})
         prompts = f"given {wording.count(counts.total(), 'prompt')} that name neither"
-        return leanings_in_words(counts, prompts, view.model, (view.label_a, view.label_b))
+        return sections.leanings_in_words(counts, prompts, view.model, (view.label_a, view.label_b))
 
     def strongest(self, view: T2IATView) -> str:
         """Name the test with the largest effect, or the stimulus that leans most, and what that rests on."""
@@ -279,7 +270,7 @@ class T2IATPage(Page[T2IATView]):
 
     def lead(self, view: T2IATView) -> dict[str, Any]:
         """Lead the page with the finding and the effect sizes."""
-        return masthead(
+        return sections.masthead(
             view,
             self.finding(view),
             self.strongest(view),
@@ -291,7 +282,7 @@ class T2IATPage(Page[T2IATView]):
 
     def method(self, view: T2IATView) -> dict[str, Any]:
         """Gather cards, settings, words and limits."""
-        return measured_how(view) | {
+        return sections.measured_how(view) | {
             "families": sorted(family for (family,) in view.scores.distinct("family") if family)
         }
 

@@ -16,21 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy
 
-from clinometer.metrics.prompt_sets import (
-    MeasuredSet,
-    PromptSet,
-    SetDraws,
-    WelchEstimate,
-    average_sets,
-    bilinear_mean,
-    centred,
-    freedom_of,
-    interval_of,
-    is_batched,
-    labels_of,
-    prompt_set,
-    set_draws,
-)
+from clinometer.metrics import prompt_sets
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat import set_generator
 from clinometer.stats.association import unit_vectors
@@ -106,7 +92,10 @@ class StimulusCosines:
             self,
             image_a=np.vstack([self.image_a, np.full((n, self.image_a.shape[1]), furthest)]),
             image_b=np.vstack([self.image_b, np.zeros((n, self.image_b.shape[1]))]),
-            batches=(None if neutral is None else labels_of(np.zeros(len(self.image_a) + n), neutral), *others),
+            batches=(
+                None if neutral is None else prompt_sets.labels_of(np.zeros(len(self.image_a) + n), neutral),
+                *others,
+            ),
         )
 
 
@@ -129,8 +118,8 @@ class MeasuredStimulus:
     n_a: int
     n_b: int
     associations: np.ndarray
-    image: WelchEstimate
-    text: WelchEstimate
+    image: prompt_sets.WelchEstimate
+    text: prompt_sets.WelchEstimate
     poles: np.ndarray
     repeats: int
     shifts: np.ndarray
@@ -173,7 +162,7 @@ def stimulus_cosines(embeddings: T2iatEmbeddings, stimulus: str, a: str, b: str)
     labels = [embeddings.batches.get((stimulus, group)) for group in ("", a, b)]
     return StimulusCosines(
         _cosines(image, with_a), _cosines(image, with_b), text_a, text_b, poles, embeddings.repeats.get(stimulus, 0),
-        tuple(each if each is not None and is_batched(each) else None for each in labels),
+        tuple(each if each is not None and prompt_sets.is_batched(each) else None for each in labels),
     )  # fmt: skip
 
 
@@ -225,24 +214,26 @@ def _cosines(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return cosines
 
 
-def image_estimate(cosines: StimulusCosines, design: T2iatDesign) -> WelchEstimate:
+def image_estimate(cosines: StimulusCosines, design: T2iatDesign) -> prompt_sets.WelchEstimate:
     """Return the mean of Asc over a stimulus's neutral images, with its error over all images, or their batches."""
     units = cosines.units
-    return bilinear_mean(units.image_a, units.image_b, design.kinds)
+    return prompt_sets.bilinear_mean(units.image_a, units.image_b, design.kinds)
 
 
-def text_estimate(cosines: StimulusCosines, design: T2iatDesign) -> WelchEstimate:
+def text_estimate(cosines: StimulusCosines, design: T2iatDesign) -> prompt_sets.WelchEstimate:
     """Return Asc of a stimulus's neutral prompt against its prompts with attributes, as texts; its error is over words.
 
     The prompt itself is one text and held fixed.
     """
     if not (cosines.text_a.size and cosines.text_b.size):
-        return WelchEstimate(reason="the encoder reads no text")
-    mean = bilinear_mean(cosines.text_a, cosines.text_b, ("prompt", f"word for {design.a}", f"word for {design.b}"))
+        return prompt_sets.WelchEstimate(reason="the encoder reads no text")
+    mean = prompt_sets.bilinear_mean(
+        cosines.text_a, cosines.text_b, ("prompt", f"word for {design.a}", f"word for {design.b}")
+    )
     attributes = ((design.a, cosines.text_a), (design.b, cosines.text_b))
     single = [f"one word for {group} only" for group, texts in attributes if texts.shape[1] == 1]
     reason = f"interval: {' and '.join(single)}" if single else ""
-    return WelchEstimate(mean.value, mean.variances[1:], mean.freedoms[1:], reason)
+    return prompt_sets.WelchEstimate(mean.value, mean.variances[1:], mean.freedoms[1:], reason)
 
 
 def distribution_rows(values: np.ndarray, about: Mapping[str, Any]) -> list[Score]:
@@ -443,10 +434,10 @@ def set_of_prompts(
     stimuli: Sequence[str],
     missing: Sequence[int] = (),
     side: int = 0,
-) -> PromptSet:
+) -> prompt_sets.PromptSet:
     """Return the prompts of some of a concept's stimuli, as one encoder sees them."""
     groups = (design.a, design.b)
-    return prompt_set(
+    return prompt_sets.prompt_set(
         [encoder.neutral[name] for name in stimuli],
         *([encoder.attribute[name, group] for name in stimuli] for group in groups),
         name=concept,
@@ -475,9 +466,9 @@ class SeenConcept:
         where none is missing.
     """
 
-    prompts: MeasuredSet
+    prompts: prompt_sets.MeasuredSet
     intervals: tuple[Interval, Interval]
-    drawn: Mapping[int, tuple[SetDraws, SetDraws]]
+    drawn: Mapping[int, tuple[prompt_sets.SetDraws, prompt_sets.SetDraws]]
     stimuli: Mapping[str, MeasuredStimulus]
     arrows: Mapping[str, MeasuredStimulus]
     filled: tuple[SeenConcept, ...] = ()
@@ -524,17 +515,22 @@ class ConceptMeasurer:
             name: (average_stimulus([images_only(one) for one in cosines]), average_stimulus(reading(cosines)))
             for name, cosines in by_name.items()
         }
-        return (self._see(number, average_sets(sets), together, [average_sets(end) for end in ends]), *views)
+        return (
+            self._see(
+                number, prompt_sets.average_sets(sets), together, [prompt_sets.average_sets(end) for end in ends]
+            ),
+            *views,
+        )
 
     def _see(
         self,
         number: int,
-        prompts: PromptSet,
+        prompts: prompt_sets.PromptSet,
         stimuli: Mapping[str, tuple[StimulusCosines, StimulusCosines]],
-        ends: Sequence[PromptSet] = (),
+        ends: Sequence[prompt_sets.PromptSet] = (),
     ) -> SeenConcept:
         concept, nothing = list(self.design.concepts)[number], (nan, nan)
-        intervals, drawn = (nothing, nothing), dict[int, tuple[SetDraws, SetDraws]]()
+        intervals, drawn = (nothing, nothing), dict[int, tuple[prompt_sets.SetDraws, prompt_sets.SetDraws]]()
         if not prompts.reason:
             intervals = self._interval(prompts, number, False), self._interval(prompts, number, True)
             for order, test in enumerate(self.design.tests):
@@ -552,12 +548,14 @@ class ConceptMeasurer:
         filled = tuple(self._see(number, end, {}) for end in ends)
         return SeenConcept(prompts.measured(), intervals, drawn, images, arrows, filled)
 
-    def _interval(self, prompts: PromptSet, number: int, over_prompts: bool) -> Interval:
+    def _interval(self, prompts: prompt_sets.PromptSet, number: int, over_prompts: bool) -> Interval:
         rng = np.random.default_rng([self.seed, number, int(over_prompts)])
-        draws = set_draws(prompts, self.n_resamples, rng, prompts=over_prompts).association
-        freedom = freedom_of([prompts], prompts=over_prompts)
-        return interval_of(centred(draws, prompts.association), prompts.association, freedom)
+        draws = prompt_sets.set_draws(prompts, self.n_resamples, rng, prompts=over_prompts).association
+        freedom = prompt_sets.freedom_of([prompts], prompts=over_prompts)
+        return prompt_sets.interval_of(prompt_sets.centred(draws, prompts.association), prompts.association, freedom)
 
-    def _draw(self, prompts: PromptSet, order: int, is_second: bool, over_prompts: bool) -> SetDraws:
+    def _draw(
+        self, prompts: prompt_sets.PromptSet, order: int, is_second: bool, over_prompts: bool
+    ) -> prompt_sets.SetDraws:
         rng = set_generator(np.random.default_rng([self.seed, order]), prompts=over_prompts, second=is_second)
-        return set_draws(prompts, self.n_resamples, rng, prompts=over_prompts)
+        return prompt_sets.set_draws(prompts, self.n_resamples, rng, prompts=over_prompts)
