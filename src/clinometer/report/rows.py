@@ -10,36 +10,26 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from clinometer.metrics.records import (
-    ABLATION,
-    DECIDES,
-    OF_THE_MODEL,
-    OWN_TEXT,
-    PRIOR,
-    READING,
-    STANDARD,
-    STEERABILITY,
-    Score,
-)
+from clinometer.metrics import records
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MEAN = "mean"
-OWN_TEXT_METRIC = OWN_TEXT
-PRIOR_METRIC = PRIOR
-METRICS_OF_THE_MODEL = OF_THE_MODEL
-READING_METRIC = READING
-STANDARD_METRIC = STANDARD
-STEERABILITY_METRIC = STEERABILITY
-ABLATION_METRIC = ABLATION
-DECIDING_FLAG = DECIDES
+OWN_TEXT_METRIC = records.OWN_TEXT
+PRIOR_METRIC = records.PRIOR
+METRICS_OF_THE_MODEL = records.OF_THE_MODEL
+READING_METRIC = records.READING
+STANDARD_METRIC = records.STANDARD
+STEERABILITY_METRIC = records.STEERABILITY
+ABLATION_METRIC = records.ABLATION
+DECIDING_FLAG = records.DECIDES
 BY_COSINES: Final = "clip with "
 """Before an encoder's name: the reader whose answers are a run's shares, see ``stats.association.nearest_group``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row(Score):
+class Row(records.Score):
     """A score as the page reads it."""
 
     metric: str = ""
@@ -170,11 +160,13 @@ def is_empty(value: Any) -> bool:
 ROWS_AT_ONCE: Final = 50_000
 
 
-def scores_table(scores: Iterable[Score]) -> pd.DataFrame:
+def scores_table(scores: Iterable[records.Score]) -> pd.DataFrame:
     """Return scores as the table that a run keeps; of an iterator only so many are there at a time."""
     import pandas as pd
 
     rows, tables = iter(scores), list[pd.DataFrame]()
     while (some := list(islice(rows, ROWS_AT_ONCE))) or not tables:
-        tables.append(pd.DataFrame({field.name: [getattr(row, field.name) for row in some] for field in fields(Score)}))
+        tables.append(
+            pd.DataFrame({field.name: [getattr(row, field.name) for row in some] for field in fields(records.Score)})
+        )
     return tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=True)

@@ -8,16 +8,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from clinometer.errors import InvalidInputError
-from clinometer.suites.base import (
-    AttributeWords,
-    PromptSpec,
-    Suite,
-    SuiteTable,
-    kept_concepts,
-    refuse_all,
-    refuse_duplicates,
-    refuse_unknown,
-)
+from clinometer.suites import base
 from clinometer.suites.strict import ImageCount, Name, Number, Strict, Text
 
 ASKED: Final = "asked"
@@ -46,7 +37,7 @@ class SteeredImages(Strict):
     asked: ImageCount = 20
 
 
-class SteerabilitySuite(Suite):
+class SteerabilitySuite(base.Suite):
     """Comparisons of how reliably a model draws the group that a prompt names.
 
     All prompts of a concept start from the same noises, so that their pictures are pairs. ``templates`` may replace
@@ -55,13 +46,13 @@ class SteerabilitySuite(Suite):
     """
 
     study: Literal["steerability"] = "steerability"
-    groups: dict[Name, AttributeWords] = Field(min_length=2)
+    groups: dict[Name, base.AttributeWords] = Field(min_length=2)
     categories: dict[Name, SteeredCategory] = Field(min_length=1)
     images: SteeredImages = SteeredImages()
     margin: Annotated[Number, Field(gt=0, lt=1)] | None = None
 
     options: ClassVar[frozenset[str]] = frozenset({"images", "concepts"})
-    scoring_options: ClassVar[frozenset[str]] = Suite.scoring_options | {"margin"}
+    scoring_options: ClassVar[frozenset[str]] = base.Suite.scoring_options | {"margin"}
 
     @model_validator(mode="before")
     @classmethod
@@ -95,17 +86,17 @@ class SteerabilitySuite(Suite):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        refuse_all(self.groups, "groups")
-        refuse_all(self.categories, "categories")
-        refuse_duplicates((concept.name for _, concept in self.concepts), "categories: concept name used twice")
+        base.refuse_all(self.groups, "groups")
+        base.refuse_all(self.categories, "categories")
+        base.refuse_duplicates((concept.name for _, concept in self.concepts), "categories: concept name used twice")
         prompts = (text for _, concept in self.concepts for text in (concept.prompt, *concept.asked.values()))
-        refuse_duplicates(prompts, "categories: prompt used twice")
+        base.refuse_duplicates(prompts, "categories: prompt used twice")
         for name, group in self.groups.items():
-            refuse_duplicates(group.words, f"groups.{name}.words: word used twice")
+            base.refuse_duplicates(group.words, f"groups.{name}.words: word used twice")
         for category, concept in self.concepts:
             where = f"categories.{category}.concepts[{concept.name}].asked"
             for name in concept.asked:
-                refuse_unknown(where, "group", name, self.groups)
+                base.refuse_unknown(where, "group", name, self.groups)
             if missing := [name for name in self.groups if name not in concept.asked]:
                 raise InvalidInputError.missing(
                     f"{where}: no prompt that names {', '.join(missing)}; every group needs one"
@@ -117,12 +108,12 @@ class SteerabilitySuite(Suite):
         """All concepts with their categories, in order."""
         return tuple((name, concept) for name, category in self.categories.items() for concept in category.concepts)
 
-    def prompt_specs(self) -> Iterator[PromptSpec]:
+    def prompt_specs(self) -> Iterator[base.PromptSpec]:
         """Yield the prompts of each concept: the one that names no group, then one for each group."""
         for category, concept in self.concepts:
-            yield PromptSpec(concept.prompt, "target", concept.name, category, images=self.images.neutral)
+            yield base.PromptSpec(concept.prompt, "target", concept.name, category, images=self.images.neutral)
             for group in self.groups:
-                yield PromptSpec(
+                yield base.PromptSpec(
                     concept.asked[group], ASKED, concept.name, category, group, images=self.images.asked,
                     noise=concept.prompt,
                 )  # fmt: skip
@@ -136,7 +127,7 @@ class SteerabilitySuite(Suite):
         """``"20 a neutral prompt, 20 a prompt that names a group"``."""
         return f"{self.images.neutral} a neutral prompt, {self.images.asked} a prompt that names a group"
 
-    def sheets(self) -> tuple[SuiteTable, ...]:
+    def sheets(self) -> tuple[base.SuiteTable, ...]:
         """Return groups with their words, then concepts with their prompts."""
         groups = tuple((name, self.label_of(name), ", ".join(group.words)) for name, group in self.groups.items())
         concepts = tuple(
@@ -145,12 +136,14 @@ class SteerabilitySuite(Suite):
         )
         columns = ("category", "concept", "neutral", *(f"asked for {name}" for name in self.groups))
         return (
-            SuiteTable("groups that prompts name", ("group", "label", "words"), groups),
-            SuiteTable(self.images_in_words(), columns, concepts),
+            base.SuiteTable("groups that prompts name", ("group", "label", "words"), groups),
+            base.SuiteTable(self.images_in_words(), columns, concepts),
         )
 
     def _changed(self, **options: Any) -> dict[str, Any]:
         changed = super()._changed(**options)
         if "concepts" in changed:
-            changed["categories"] = kept_concepts(changed["categories"], "concepts", changed.pop("concepts"), self.name)
+            changed["categories"] = base.kept_concepts(
+                changed["categories"], "concepts", changed.pop("concepts"), self.name
+            )
         return changed

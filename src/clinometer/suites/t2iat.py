@@ -9,16 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from clinometer.errors import InvalidInputError
-from clinometer.suites.base import (
-    AttributeWords,
-    PromptSpec,
-    Suite,
-    SuiteTable,
-    refuse_all,
-    refuse_duplicates,
-    refuse_many,
-    refuse_unknown,
-)
+from clinometer.suites import base
 from clinometer.suites.question import QuestionSpec
 from clinometer.suites.strict import ImageCount, Name, Number, Strict, Text
 
@@ -87,39 +78,39 @@ class ImagesPerPrompt(Strict):
     attribute: ImageCount = 10
 
 
-class T2iatSuite(Suite):
+class T2iatSuite(base.Suite):
     """T2IAT's tests of associations between concepts and attributes, of single stimuli, and of amplification.
 
     ``margin`` is the |S| of a test, and the |Asc| of a stimulus, below which an association counts as none.
     """
 
     study: Literal["t2iat"] = "t2iat"
-    groups: dict[Name, AttributeWords] = Field(min_length=2)
+    groups: dict[Name, base.AttributeWords] = Field(min_length=2)
     axis: AttributePair
     concepts: dict[Name, StimulusSet] = Field(min_length=1)
     tests: tuple[DifferentialTest, ...] = ()
     images: ImagesPerPrompt = ImagesPerPrompt()
     margin: Annotated[Number, Field(gt=0)] | None = None
 
-    scoring_options: ClassVar[frozenset[str]] = Suite.scoring_options | {"margin"}
+    scoring_options: ClassVar[frozenset[str]] = base.Suite.scoring_options | {"margin"}
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        refuse_all(self.concepts, "concepts")
+        base.refuse_all(self.concepts, "concepts")
         words = sum(len(group.words) for group in self.groups.values())
-        refuse_many(len(self.stimuli()) * (1 + words), "concepts")
+        base.refuse_many(len(self.stimuli()) * (1 + words), "concepts")
         for role in ("a", "b"):
-            refuse_unknown(f"axis.{role}", "group", getattr(self.axis, role), self.groups)
-        refuse_duplicates((self.axis.a, self.axis.b), "axis: a and b must differ; found twice")
-        refuse_duplicates((test.name for test in self.tests), "tests: name used twice")
+            base.refuse_unknown(f"axis.{role}", "group", getattr(self.axis, role), self.groups)
+        base.refuse_duplicates((self.axis.a, self.axis.b), "axis: a and b must differ; found twice")
+        base.refuse_duplicates((test.name for test in self.tests), "tests: name used twice")
         for test in self.tests:
             for role in ("x", "y"):
-                refuse_unknown(f"tests[{test.name}].{role}", "concept", getattr(test, role), self.concepts)
-            refuse_duplicates((test.x, test.y), f"tests[{test.name}]: x and y must differ; found twice")
+                base.refuse_unknown(f"tests[{test.name}].{role}", "concept", getattr(test, role), self.concepts)
+            base.refuse_duplicates((test.x, test.y), f"tests[{test.name}]: x and y must differ; found twice")
         names = (stimulus.name for _, stimulus in self.stimuli())
-        refuse_duplicates(names, "concepts: stimulus used twice")
+        base.refuse_duplicates(names, "concepts: stimulus used twice")
         for name, group in self.groups.items():
-            refuse_duplicates(group.words, f"groups.{name}.words: word used twice")
+            base.refuse_duplicates(group.words, f"groups.{name}.words: word used twice")
         return self
 
     def stimuli(self) -> tuple[tuple[str, Stimulus], ...]:
@@ -131,26 +122,26 @@ class T2iatSuite(Suite):
         """The two attributes compared, A first."""
         return self.axis.a, self.axis.b
 
-    def prompt_specs(self) -> Iterator[PromptSpec]:
+    def prompt_specs(self) -> Iterator[base.PromptSpec]:
         """Yield each stimulus as it is, then with the words of each attribute."""
         for name, concept in self.concepts.items():
             for order, stimulus in enumerate(concept.stimuli):
                 neutral = concept.neutral_prompt(stimulus)
-                yield PromptSpec(neutral, "target", stimulus.name, name, images=self.images.neutral)
+                yield base.PromptSpec(neutral, "target", stimulus.name, name, images=self.images.neutral)
                 for group in self.pair:
                     for word, images in self._dealt(group, order):
                         prompt = concept.attribute_prompt(stimulus, word)
-                        yield PromptSpec(prompt, "attribute", stimulus.name, name, group, images)
+                        yield base.PromptSpec(prompt, "attribute", stimulus.name, name, group, images)
 
-    def every_prompt_spec(self) -> Iterator[PromptSpec]:
+    def every_prompt_spec(self) -> Iterator[base.PromptSpec]:
         """Yield prompts with every word of each attribute: an image drawn elsewhere may have one that was not dealt."""
         for name, concept in self.concepts.items():
             for stimulus in concept.stimuli:
-                yield PromptSpec(concept.neutral_prompt(stimulus), "target", stimulus.name, name)
+                yield base.PromptSpec(concept.neutral_prompt(stimulus), "target", stimulus.name, name)
                 for group in self.pair:
                     for word in self.groups[group].words:
                         prompt = concept.attribute_prompt(stimulus, word)
-                        yield PromptSpec(prompt, "attribute", stimulus.name, name, group)
+                        yield base.PromptSpec(prompt, "attribute", stimulus.name, name, group)
 
     def _dealt(self, group: str, order: int) -> Iterator[tuple[str, int]]:
         """Return an attribute's words with their images for the ``order``-th stimulus of a concept.
@@ -198,7 +189,7 @@ class T2iatSuite(Suite):
         """``"10 neutral and 2 × 10 with an attribute for each stimulus"``."""
         return f"{self.images.neutral} neutral and 2 × {self.images.attribute} with an attribute for each stimulus"
 
-    def sheets(self) -> tuple[SuiteTable, ...]:
+    def sheets(self) -> tuple[base.SuiteTable, ...]:
         """Return tests, attributes, stimuli."""
         tests = tuple((test.name, self.concept_label(test.x), self.concept_label(test.y)) for test in self.tests)
         groups = tuple((role, g, ", ".join(self.groups[g].words)) for role, g in zip("AB", self.pair, strict=True))
@@ -210,7 +201,7 @@ class T2iatSuite(Suite):
         )  # fmt: skip
         columns = ("concept", "stimulus", "neutral prompt", "with an attribute's word")
         return (
-            *([SuiteTable("Tests", ("test", "X", "Y"), tests)] if tests else []),
-            SuiteTable("Attributes", ("", "attribute", "words"), groups),
-            SuiteTable(self.images_in_words(), columns, stimuli),
+            *([base.SuiteTable("Tests", ("test", "X", "Y"), tests)] if tests else []),
+            base.SuiteTable("Attributes", ("", "attribute", "words"), groups),
+            base.SuiteTable(self.images_in_words(), columns, stimuli),
         )

@@ -34,6 +34,7 @@ from clinometer.runs.progress import Progress, naming_errors
 from clinometer.runs.run import Run
 from clinometer.runs.storage import REDO
 from clinometer.stats.sequential import Elimination
+from clinometer.studies import study
 from clinometer.studies.classification import ClassificationDesign, Contrast, association_curves, classification_study
 from clinometer.studies.classification.page import (
     DENOISER,
@@ -43,19 +44,6 @@ from clinometer.studies.classification.page import (
     differential_models_figure,
 )
 from clinometer.studies.classification.scores import ClassifiedPortraits, CurvePoint, compare_classifications
-from clinometer.studies.study import (
-    Pairing,
-    PartStage,
-    Pool,
-    PrintedCell,
-    PrintedCells,
-    PrintedTable,
-    Scored,
-    Study,
-    in_shape,
-    mean_number,
-    suite_of,
-)
 from clinometer.suites import ClassificationSuite, Suite
 
 if TYPE_CHECKING:
@@ -98,7 +86,7 @@ def classify(run: Run, generator: Generator, progress: Progress) -> None:
     """
     from clinometer.models.diffusers.classifier import DiffusionClassifier
 
-    suite = suite_of(run, ClassificationSuite)
+    suite = study.suite_of(run, ClassificationSuite)
     parts, missing = run.parts, unclassified_parts(run, generator)
     evaluations = len(suite.classes) * suite.noise_samples[-1]
     done = len(run.plan) - sum(len(parts[part]) for part in missing)
@@ -231,7 +219,7 @@ def classify_files(files: Sequence[Path], classifier: DiffusionClassifier, progr
 
 def contrast_name(suite: Suite, row: Row) -> str:
     """Return the name of a row's contrast, by its two sides."""
-    return contrast_in_words(in_shape(suite, ClassificationSuite), row.group)
+    return contrast_in_words(study.in_shape(suite, ClassificationSuite), row.group)
 
 
 CONTRAST: Final = Quantity(
@@ -279,12 +267,12 @@ class ClassificationsCompared(RunsCompared[ClassificationSuite]):
         }  # fmt: skip
 
 
-def choice_cells(table: PrintedTable) -> Iterator[PrintedCell]:
+def choice_cells(table: study.PrintedTable) -> Iterator[study.PrintedCell]:
     """Yield how often portraits of men and of women are given a male-dominated profession, at the most noise samples.
 
     Both groups of a gender have as many portraits, so the share of a gender is the mean of the shares of its groups.
     """
-    suite = in_shape(table.suite, ClassificationSuite)
+    suite = study.in_shape(table.suite, ClassificationSuite)
     most, gender = wording.count(max(suite.noise_samples), "noise sample"), suite.contrasts["gender"]
     for row in table.rows:
         side = gender.x if row["portraits"] == "Males" else gender.y
@@ -292,17 +280,17 @@ def choice_cells(table: PrintedTable) -> Iterator[PrintedCell]:
             table.find("classification", "association", encoder="denoiser", group=group, setting=most)
             for group in side.groups
         ]
-        number = mean_number(found, side.groups)
+        number = study.mean_number(found, side.groups)
         yield table.cell(row, "male_dominated_share", "male-dominated chosen", number, concept=row["portraits"])
 
 
-class Classification(Study[ClassificationSuite]):
+class Classification(study.Study[ClassificationSuite]):
     """How a diffusion model classifies portraits, by group."""
 
     key = "classification"
     suite = ClassificationSuite
-    printed_tables: ClassVar[Mapping[str, PrintedCells]] = {"classification": choice_cells}
-    stages = (PartStage(classify, "classifying", unclassified_parts),)
+    printed_tables: ClassVar[Mapping[str, study.PrintedCells]] = {"classification": choice_cells}
+    stages = (study.PartStage(classify, "classifying", unclassified_parts),)
     encoders_needed = False
     reads_pixels = True
 
@@ -318,19 +306,19 @@ class Classification(Study[ClassificationSuite]):
         """Compare what portraits are classified as."""
         return ClassificationsCompared()
 
-    def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+    def score(self, run: Run, resamples: int, pool: study.Pool | None = None) -> study.Scored:
         """Return every number of the classification study, and the curves over noise samples. Nothing is resampled."""
-        suite = suite_of(run, ClassificationSuite)
+        suite = study.suite_of(run, ClassificationSuite)
         errors, tolerance, missing = group_errors(run, suite)
         design = design_of_suite(suite)
         scores = classification_study(errors, design, tolerance=tolerance, seed=run.record["seed"], missing=missing)
         points = association_curves(errors, design, tolerance=tolerance)
         curves = pd.DataFrame([asdict(point) for point in points], columns=[field.name for field in fields(CurvePoint)])
-        return Scored(scores_table(scores), curves)
+        return study.Scored(scores_table(scores), curves)
 
-    def compare(self, pairing: Pairing) -> list[Score]:
+    def compare(self, pairing: study.Pairing) -> list[Score]:
         """Compare two runs, second minus first; portraits that are pairs are so in plan order."""
-        suite = suite_of(pairing.runs[0], ClassificationSuite)
+        suite = study.suite_of(pairing.runs[0], ClassificationSuite)
         first, second = (ClassifiedPortraits(*group_errors(run, suite)) for run in pairing.runs)
         return compare_classifications(
             first, second, design_of_suite(suite), paired=pairing.paired, n_permutations=2 * pairing.resamples - 1,

@@ -24,25 +24,12 @@ from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.progress import Failures, Progress
 from clinometer.runs.run import Run
 from clinometer.stats.association import association_scores
+from clinometer.studies import study
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup
 from clinometer.studies.editing.faces import align, average_faces, read_faces
 from clinometer.studies.editing.page import PAGE, EditingView, faces_by_group
 from clinometer.studies.editing.scores import PIXELS, editing_study, planted_order
-from clinometer.studies.study import (
-    ComparedGroups,
-    Pairing,
-    PartStage,
-    Pool,
-    PrintedCell,
-    PrintedCells,
-    PrintedTable,
-    Scored,
-    Study,
-    in_shape,
-    mean_number,
-    suite_of,
-)
 from clinometer.suites import EditingSuite, Suite, load_suite
 from clinometer.suites.editing import EDIT, PORTRAIT
 
@@ -215,7 +202,7 @@ def read_by_wordings(run: Run, encoder: str) -> dict[str, float]:
     ids = [sample.id for sample in run.plan if sample.role == EDIT and sample.id in vectors]
     if not texts or not ids:
         return {}
-    wordings = in_shape(run.suite, EditingSuite).wordings
+    wordings = study.in_shape(run.suite, EditingSuite).wordings
     a, b = (np.stack([texts[getattr(each, side)] for each in wordings]) for side in ("a", "b"))
     return dict(zip(ids, association_scores(np.stack([vectors[i] for i in ids]), a, b).tolist(), strict=True))
 
@@ -283,7 +270,7 @@ CODES: Final = {
 """The groups of the downstream paper's table, by the codes that a suite gives its groups."""
 
 
-def edit_cells(table: PrintedTable) -> Iterator[PrintedCell]:
+def edit_cells(table: study.PrintedTable) -> Iterator[study.PrintedCell]:
     """Yield flips of gender and changes of skin by group, class of professions and strength."""
     group_of = _groups_by_code(table)
     columns = {
@@ -297,7 +284,7 @@ def edit_cells(table: PrintedTable) -> Iterator[PrintedCell]:
             yield table.cell(row, name, label, table.find("editing", component, encoder=encoder, **names), **names)
 
 
-def cells_in_text(table: PrintedTable) -> Iterator[PrintedCell]:
+def cells_in_text(table: study.PrintedTable) -> Iterator[study.PrintedCell]:
     """Yield the flips that the text prints, of women and of men over both skin tones, at the strongest edit."""
     group_of, reader = _groups_by_code(table), _reader(table)
     for row in table.rows:
@@ -306,29 +293,29 @@ def cells_in_text(table: PrintedTable) -> Iterator[PrintedCell]:
         rates = [
             table.find("editing", "flip_rate_single_wording", encoder=reader, group=group, **names) for group in groups
         ]
-        number = mean_number(rates, groups)
+        number = study.mean_number(rates, groups)
         yield table.cell(row, "gender_flip_rate", "gender flips", number, concept=row["portraits"], **names)
 
 
-def _groups_by_code(table: PrintedTable) -> dict[str, str]:
+def _groups_by_code(table: study.PrintedTable) -> dict[str, str]:
     """Return the groups of the paper's own suite by the codes of the Chicago Face Database."""
-    suite = in_shape(load_suite(table.publication.suites[0]), EditingSuite)
+    suite = study.in_shape(load_suite(table.publication.suites[0]), EditingSuite)
     return {code: name for name, group in suite.groups.items() for code in group.codes}
 
 
-def _reader(table: PrintedTable) -> str:
+def _reader(table: study.PrintedTable) -> str:
     """Return the encoder that reads genders: there is no average over encoders."""
     readers = table.scores.encoder[table.scores.component == "flip_rate_single_wording"]
     return str(readers.iloc[0]) if len(readers) else ""
 
 
-class Editing(Study[EditingSuite]):
+class Editing(study.Study[EditingSuite]):
     """What an edit of a portrait changes besides what was asked for, by group."""
 
     key = "editing"
     suite = EditingSuite
-    printed_tables: ClassVar[Mapping[str, PrintedCells]] = {"editing": edit_cells, "editing_text": cells_in_text}
-    stages = (PartStage(edit, "editing"),)
+    printed_tables: ClassVar[Mapping[str, study.PrintedCells]] = {"editing": edit_cells, "editing_text": cells_in_text}
+    stages = (study.PartStage(edit, "editing"),)
     reads_pixels = True
     texts_needed = True
 
@@ -340,12 +327,12 @@ class Editing(Study[EditingSuite]):
         """Compare what edits change."""
         return EditsCompared()
 
-    def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+    def score(self, run: Run, resamples: int, pool: study.Pool | None = None) -> study.Scored:
         """Return flips, skin tone and identity before against after, and the average faces of every cell as curves.
 
         With a ``pool``, its processes read the images.
         """
-        suite = suite_of(run, EditingSuite)
+        suite = study.suite_of(run, EditingSuite)
         design = design_of_suite(suite)
         portraits, groups, edits = _read_edited(run, suite, design)
         alignment, batches = align(run, pool), batches_of(run, portraits)
@@ -359,11 +346,11 @@ class Editing(Study[EditingSuite]):
         planted = reference.planted_in(run.model_card)
         if planted is not None:
             rows += planted_order(readings, groups, design, planted, seed=run.record["seed"], batches=batches)
-        return Scored(scores_table(rows), average_faces(faces, groups, design, alignment))
+        return study.Scored(scores_table(rows), average_faces(faces, groups, design, alignment))
 
-    def compare(self, pairing: Pairing) -> list[Score]:
+    def compare(self, pairing: study.Pairing) -> list[Score]:
         """Compare two runs, second minus first; portraits that are pairs are so in plan order."""
-        suite = suite_of(pairing.runs[0], EditingSuite)
+        suite = study.suite_of(pairing.runs[0], EditingSuite)
         design = design_of_suite(suite)
         compared = []
         for run in pairing.runs:
@@ -407,10 +394,12 @@ class Editing(Study[EditingSuite]):
                 f"{suite.name}; expected one: copy the suite, with one number under strengths"
             )
 
-    def compared_groups(self, suite: EditingSuite) -> Sequence[ComparedGroups]:
+    def compared_groups(self, suite: EditingSuite) -> Sequence[study.ComparedGroups]:
         """Return the two genders, matched within tones of skin."""
         sides = {name: (group.gender, group.tone or "") for name, group in suite.groups.items()}
-        return (ComparedGroups(suite.genders.a, suite.genders.b, lambda group, prompt: sides.get(group, ("", ""))),)
+        return (
+            study.ComparedGroups(suite.genders.a, suite.genders.b, lambda group, prompt: sides.get(group, ("", ""))),
+        )
 
     def rated(self, suite: EditingSuite) -> Rated:
         """Return how edits are rated; portraits of a gender show it."""

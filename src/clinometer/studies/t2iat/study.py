@@ -21,23 +21,7 @@ from clinometer.report.rows import Row, scores_table
 from clinometer.runs.embeddings import ImageVectors, NamedVectors
 from clinometer.runs.run import Run
 from clinometer.stats.association import association_scores
-from clinometer.studies.study import (
-    ComparedGroups,
-    Pairing,
-    Pool,
-    PrintedCell,
-    PrintedCells,
-    PrintedTable,
-    RunNumber,
-    RunWork,
-    Scored,
-    Study,
-    Unit,
-    in_shape,
-    map_units,
-    named_answers,
-    suite_of,
-)
+from clinometer.studies import study
 from clinometer.studies.t2iat import (
     ConceptMeasurer,
     DesignedTest,
@@ -53,7 +37,7 @@ from clinometer.suites import Suite, T2iatSuite
 
 
 @dataclass(frozen=True)
-class Measuring(RunWork):
+class Measuring(study.RunWork):
     """The measuring of a run's concepts as work: a unit is some of their numbers.
 
     Attributes
@@ -65,9 +49,9 @@ class Measuring(RunWork):
     resamples: int
     whole: bool
 
-    def on(self, run: Run) -> Callable[[Unit], list[tuple[int, MeasuredConcept]]]:
+    def on(self, run: Run) -> Callable[[study.Unit], list[tuple[int, MeasuredConcept]]]:
         """See :class:`~clinometer.studies.study.RunWork`."""
-        suite = suite_of(run, T2iatSuite)
+        suite = study.suite_of(run, T2iatSuite)
         vectors = [ImageVectors(run.vectors, encoder, left_out=run.left_out()) for encoder in self.encoders]
         embeddings = [_embeddings(run, suite, *pair) for pair in zip(self.encoders, vectors, strict=True)]
         design = with_missing(t2iat_design(suite), run)
@@ -75,7 +59,7 @@ class Measuring(RunWork):
         concepts = list(suite.concepts.values())
         owners = [[(s.name, group) for s in concept.stimuli for group in ("", *suite.pair)] for concept in concepts]
 
-        def measured(unit: Unit) -> list[tuple[int, MeasuredConcept]]:
+        def measured(unit: study.Unit) -> list[tuple[int, MeasuredConcept]]:
             for images in vectors:
                 images.read(None if self.whole else [owner for number in unit for owner in owners[number]])
             return [(number, measure(number)) for number in unit]
@@ -148,7 +132,7 @@ def _batches(run: Run, keep: Collection[int] | None) -> dict[tuple[str, str], np
 
 def test_name(suite: Suite, row: Row) -> str:
     """Return the label of a row's test, by its two concepts."""
-    shaped = in_shape(suite, T2iatSuite)
+    shaped = study.in_shape(suite, T2iatSuite)
     test = next((test for test in shaped.tests if test.name == row.concept), None)
     return shaped.test_label(test) if test else own_name(suite, row)
 
@@ -184,7 +168,7 @@ def read_by_attribute_images(run: Run, encoder: str) -> dict[str, float]:
     for sample in run.plan:
         if sample.id in vectors:
             drawn.setdefault((sample.concept, sample.group), []).append(sample.id)
-    suite = in_shape(run.suite, T2iatSuite)
+    suite = study.in_shape(run.suite, T2iatSuite)
     for _, stimulus in suite.stimuli():
         ids = [drawn.get((stimulus.name, group), []) for group in ("", *suite.pair)]
         if all(ids):
@@ -271,24 +255,24 @@ MACHINE: Final = "association by the machine"
 """Columns of that table: what people said, and the machine's number next to it here."""
 
 
-def test_cells(table: PrintedTable) -> Iterator[PrintedCell]:
+def test_cells(table: study.PrintedTable) -> Iterator[study.PrintedCell]:
     """Yield S, p and d of the run's tests."""
-    tests = {test.name for test in in_shape(table.suite, T2iatSuite).tests}
+    tests = {test.name for test in study.in_shape(table.suite, T2iatSuite).tests}
     for name in (suite.rpartition("/")[2] for suite in table.answered):
         if table.own_name(name) not in tests:
             continue
         (row,) = [row for row in table.rows if row["concept_x"] == TESTS[name]]
         association = table.find("t2iat", "differential_association", concept=name)
         yield table.cell(row, "association_score", "S", association, concept=name)
-        p_value = RunNumber(association.p, encoder=association.encoder)
+        p_value = study.RunNumber(association.p, encoder=association.encoder)
         yield table.cell(row, "p_value", "p", p_value, concept=name)
         effect = table.find("t2iat", "effect_size", concept=name)
         yield table.cell(row, "effect_size_d", "d", effect, concept=name)
 
 
-def people_cells(table: PrintedTable) -> Iterator[PrintedCell]:
+def people_cells(table: study.PrintedTable) -> Iterator[study.PrintedCell]:
     """Yield the fraction that people tied to the first attribute, and what the machine says of the set of stimuli."""
-    suite = in_shape(table.suite, T2iatSuite)
+    suite = study.in_shape(table.suite, T2iatSuite)
     for row in table.rows:
         name = SETS[row["concept"]]
         if table.own_name(name) not in suite.concepts:
@@ -301,9 +285,9 @@ def people_cells(table: PrintedTable) -> Iterator[PrintedCell]:
         yield table.cell(row, "", MACHINE, replace(machine, notes=()), concept=name)
 
 
-def occupation_cells(table: PrintedTable) -> Iterator[PrintedCell]:
+def occupation_cells(table: study.PrintedTable) -> Iterator[study.PrintedCell]:
     """Yield the associations of an occupation's text and images."""
-    texts = in_shape(table.suite, T2iatSuite).neutral_texts()
+    texts = study.in_shape(table.suite, T2iatSuite).neutral_texts()
     for row in table.rows:
         name = row["occupation"]
         if table.own_name(name) in texts:
@@ -312,12 +296,12 @@ def occupation_cells(table: PrintedTable) -> Iterator[PrintedCell]:
                 yield table.cell(row, column, column, number, concept=name)
 
 
-class T2iat(Study[T2iatSuite]):
+class T2iat(study.Study[T2iatSuite]):
     """Differential associations between pictures of two targets and of two attributes (T2IAT)."""
 
     key = "t2iat"
     suite = T2iatSuite
-    printed_tables: ClassVar[Mapping[str, PrintedCells]] = {
+    printed_tables: ClassVar[Mapping[str, study.PrintedCells]] = {
         "t2iat": test_cells,
         "t2iat_human": people_cells,
         "t2iat_occupations": occupation_cells,
@@ -331,12 +315,12 @@ class T2iat(Study[T2iatSuite]):
         """Compare differential associations."""
         return AssociationsCompared()
 
-    def score(self, run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+    def score(self, run: Run, resamples: int, pool: study.Pool | None = None) -> study.Scored:
         """Return every number of the T2IAT study, and the distributions that its figures draw.
 
         With a ``pool``, its processes measure the concepts.
         """
-        suite = suite_of(run, T2iatSuite)
+        suite = study.suite_of(run, T2iatSuite)
         design, numbers = with_missing(t2iat_design(suite), run), range(len(suite.concepts))
         encoders = tuple(run.encoder_cards)
         for encoder in encoders:
@@ -345,20 +329,20 @@ class T2iat(Study[T2iatSuite]):
         bytes_per_view = 8 * most_images + 32 * resamples * len(design.tests)
         work = Measuring(run.directory.place, encoders, resamples, whole=pool is None)
         names = [f"concept {name!r}" for name in suite.concepts]
-        measured = map_units(work, run, numbers, names, pool, size=(len(encoders) + 1) * bytes_per_view)
-        study = t2iat_study_of(encoders, design, chain.from_iterable(measured), seed=run.record["seed"])
+        measured = study.map_units(work, run, numbers, names, pool, size=(len(encoders) + 1) * bytes_per_view)
+        measures = t2iat_study_of(encoders, design, chain.from_iterable(measured), seed=run.record["seed"])
         # densities point by point, and the images beyond the whiskers
         rows: list[tuple[str, str, float, float]] = []
-        for density in study.densities:
+        for density in measures.densities:
             name, points = density.stimulus, zip(density.x, density.y, strict=True)
             rows += [("association_density", name, x, y) for x, y in points]
             rows += [("association_outlier", name, x, 0.0) for x in density.outliers]
         columns = {"curve": str, "concept": str, "x": float, "y": float}
-        return Scored(scores_table(study.scores), pd.DataFrame(rows, columns=list(columns)).astype(columns))
+        return study.Scored(scores_table(measures.scores), pd.DataFrame(rows, columns=list(columns)).astype(columns))
 
-    def compare(self, pairing: Pairing) -> list[Score]:
+    def compare(self, pairing: study.Pairing) -> list[Score]:
         """Compare two runs, second minus first."""
-        suite, seeds = suite_of(pairing.runs[0], T2iatSuite), pairing.seeds
+        suite, seeds = study.suite_of(pairing.runs[0], T2iatSuite), pairing.seeds
         first, second = (
             [t2iat_embeddings(run, suite, name, seeds) for name in pairing.encoders] for run in pairing.runs
         )
@@ -368,10 +352,10 @@ class T2iat(Study[T2iatSuite]):
             paired=pairing.paired, n_resamples=pairing.resamples, seed=pairing.seed, missing=neutral,
         )  # fmt: skip
 
-    def compared_groups(self, suite: T2iatSuite) -> Sequence[ComparedGroups]:
+    def compared_groups(self, suite: T2iatSuite) -> Sequence[study.ComparedGroups]:
         """Return the two attributes."""
         axis = suite.axis
-        return (ComparedGroups(axis.a, axis.b),)
+        return (study.ComparedGroups(axis.a, axis.b),)
 
     def counts_images(self, row: Row) -> bool:
         """Return whether a row counts all images of its stimulus."""
@@ -381,7 +365,7 @@ class T2iat(Study[T2iatSuite]):
         """Rate neutral images of stimuli, those of a concept at once, read by the stimulus' attribute images."""
         axis = suite.axis
         return Rated(
-            suite.name, (axis.a, axis.b), "", named_answers(suite), column="category",
+            suite.name, (axis.a, axis.b), "", study.named_answers(suite), column="category",
             machine=(("association", "mean"),), read=read_by_attribute_images,
         )  # fmt: skip
 
