@@ -16,23 +16,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+from clinometer.stats import association, bootstrap
 from clinometer.stats.arguments import generator, require_choice, require_count
-from clinometer.stats.association import (
-    Array,
-    as_numpy,
-    as_vectors,
-    association_scores,
-    rounding_of,
-    unit_vectors,
-)
-from clinometer.stats.bootstrap import (
-    ANY,
-    bca_interval,
-    percentile_interval,
-    rao_wu_weights,
-    welch_satterthwaite,
-    why_no_interval,
-)
 from clinometer.stats.label_forms import Method, fixed_values_test
 from clinometer.stats.permutation import Alternative, PermutationMethod
 
@@ -77,10 +62,10 @@ class Weat:
 
 
 def weat(
-    x: Array,
-    y: Array,
-    a: Array,
-    b: Array,
+    x: association.Array,
+    y: association.Array,
+    a: association.Array,
+    b: association.Array,
     *,
     alternative: Alternative = "greater",
     method: Method = "auto",
@@ -123,18 +108,18 @@ def weat(
     >>> result.p_value, result.exact, result.n_splits     # the observed split is the most extreme of C(4, 2)
     (0.16666666666666666, True, 6)
     """
-    vectors = [as_vectors(name, rows) for name, rows in (("x", x), ("y", y), ("a", a), ("b", b))]
-    x, y, a, b = (as_numpy(rows).astype(np.float64, copy=False) for rows in vectors)
-    s_x, s_y = (association_scores(target, a, b) for target in (x, y))
+    vectors = [association.as_vectors(name, rows) for name, rows in (("x", x), ("y", y), ("a", a), ("b", b))]
+    x, y, a, b = (association.as_numpy(rows).astype(np.float64, copy=False) for rows in vectors)
+    s_x, s_y = (association.association_scores(target, a, b) for target in (x, y))
     rng = generator(rng)
-    return _of_scores(s_x, s_y, alternative, method, permutations, rng, ddof, spread, rounding_of(vectors))
+    return _of_scores(s_x, s_y, alternative, method, permutations, rng, ddof, spread, association.rounding_of(vectors))
 
 
 def stimulus_weat(
-    x: Sequence[Array],
-    y: Sequence[Array],
-    a: Sequence[Array],
-    b: Sequence[Array],
+    x: Sequence[association.Array],
+    y: Sequence[association.Array],
+    a: Sequence[association.Array],
+    b: Sequence[association.Array],
     *,
     alternative: Alternative = "greater",
     method: Method = "auto",
@@ -171,9 +156,14 @@ def stimulus_weat(
     rng = generator(rng)
     require_count("resamples", resamples)
     stimulus_sets = [_stimuli(name, stimuli) for name, stimuli in (("x", x), ("y", y), ("a", a), ("b", b))]
-    rounding = rounding_of(items for stimuli in stimulus_sets for items in stimuli)
+    rounding = association.rounding_of(items for stimuli in stimulus_sets for items in stimuli)
     sets = [  # the mean unit vector of each stimulus
-        np.stack([unit_vectors(as_numpy(items), name=f"{name}[{i}]").mean(axis=0) for i, items in enumerate(stimuli)])
+        np.stack(
+            [
+                association.unit_vectors(association.as_numpy(items), name=f"{name}[{i}]").mean(axis=0)
+                for i, items in enumerate(stimuli)
+            ]
+        )
         for name, stimuli in zip("xyab", stimulus_sets, strict=True)
     ]
     u_x, u_y, u_a, u_b = sets
@@ -192,11 +182,12 @@ def stimulus_weat(
         return replace(result, reason=result.reason or reason)
     formula = partial(_statistic_and_effect, sets, ddof=ddof, spread=spread)
     weights = [
-        rao_wu_weights([len(u)], resamples, child) for u, child in zip(sets, bootstrap_rng.spawn(4), strict=True)
+        bootstrap.rao_wu_weights([len(u)], resamples, child)
+        for u, child in zip(sets, bootstrap_rng.spawn(4), strict=True)
     ]
     statistics, effects = formula(weights, resampled=True)
     of_statistic, of_effect = zip(*_slopes(formula, sets), strict=True)
-    ends = percentile_interval(statistics, confidence, _freedom(of_statistic), value=result.statistic)
+    ends = bootstrap.percentile_interval(statistics, confidence, _freedom(of_statistic), value=result.statistic)
     result = replace(result, statistic_low=float(ends.low), statistic_high=float(ends.high))
     if min(len(u_x), len(u_y)) < 3:
         reason = "no interval of the effect size: a set of targets has two stimuli; it takes three"
@@ -204,8 +195,8 @@ def stimulus_weat(
     if math.isnan(result.effect_size):
         return result
     influence, freedom = np.concatenate(of_effect), _freedom(of_effect)
-    ends = bca_interval(result.effect_size, effects, influence, confidence, freedom, limits=ANY)
-    reason = f"of the effect size: {why_no_interval(effects)}" if math.isnan(ends.low) else ""
+    ends = bootstrap.bca_interval(result.effect_size, effects, influence, confidence, freedom, limits=bootstrap.ANY)
+    reason = f"of the effect size: {bootstrap.why_no_interval(effects)}" if math.isnan(ends.low) else ""
     return replace(
         result, effect_size_low=float(ends.low), effect_size_high=float(ends.high), reason=result.reason or reason
     )  # fmt: skip
@@ -213,14 +204,14 @@ def stimulus_weat(
 
 def _freedom(parts: Sequence[np.ndarray]) -> np.ndarray:
     """Return the degrees of freedom of a variance that is the sum of the squares of all parts' shares in the error."""
-    return welch_satterthwaite([(np.square(part).sum(), len(part) - 1) for part in parts])
+    return bootstrap.welch_satterthwaite([(np.square(part).sum(), len(part) - 1) for part in parts])
 
 
-def _stimuli(name: str, stimuli: Sequence[Array]) -> list[Array]:
+def _stimuli(name: str, stimuli: Sequence[association.Array]) -> list[association.Array]:
     """Return the embeddings of each stimulus of a set, (items × dim), of one width."""
     if not len(stimuli):
         raise InvalidInputError.too_few("expected at least one stimulus", field=name)
-    vectors = [as_vectors(f"{name}[{i}]", items) for i, items in enumerate(stimuli)]
+    vectors = [association.as_vectors(f"{name}[{i}]", items) for i, items in enumerate(stimuli)]
     if len({items.shape[1] for items in vectors}) > 1:
         raise InvalidInputError.wrong_shape("embeddings of different dimensions; use one encoder for all", field=name)
     return vectors

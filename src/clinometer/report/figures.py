@@ -26,7 +26,6 @@ from markupsafe import Markup
 from clinometer.report import wording
 from clinometer.report.fonts import font_faces
 from clinometer.report.rows import Row
-from clinometer.report.wording import verdict_group_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -605,7 +604,7 @@ def trend_figure(points: Sequence[Step], *, title: str, x_label: str, zero: str 
         tips = {}
         for order, point in enumerate(measures):
             row, gid = point.row, f"t{order}"
-            mark = MARKS[verdict_group_of(row) if row.verdict else "balanced"]
+            mark = MARKS[wording.verdict_group_of(row) if row.verdict else "balanced"]
             if row.has_interval:
                 axes.plot([point.x] * 2, [row.low, row.high], color=mark.colour, linewidth=3.6, alpha=0.55, zorder=3)
             draw_mark(axes, point.x, row.value, mark, gid=gid)

@@ -36,7 +36,6 @@ from clinometer.report.rows import Row
 from clinometer.report.sections import facts, measured_how, refusal_words
 from clinometer.report.verdicts import Verdicts, unmeasured
 from clinometer.report.view import PairView, ReportInput, View
-from clinometer.report.wording import VERDICT_GROUPS, counted, leans, not_measured, too_few, verdict_group_of
 from clinometer.runs.departures import Departure
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def listed_first(verdicts: Verdicts, rows: int) -> tuple[list[Row], list[Row]]:
     """Split into the rows that a card lists, those that name a side first, then the stronger ones; and the others."""
 
     def order(row: Row) -> tuple[int, float]:
-        place = 0 if leans(row) else 1 + VERDICT_GROUPS.index(verdict_group_of(row))
+        place = 0 if wording.leans(row) else 1 + wording.VERDICT_GROUPS.index(wording.verdict_group_of(row))
         return place, -abs(row.value) if row.defined else 0.0
 
     ranked = sorted(verdicts.rows, key=order)
@@ -144,8 +143,8 @@ def _in_a_cell(pairs: Sequence[tuple[str, str]]) -> str:
 
 def _table(verdicts: Verdicts, rows: int) -> dict[str, Any]:
     first, rest = listed_first(verdicts, rows)
-    counts = f"All together: {counted(verdicts.rows, verdicts.label)}."
-    others = f" {len(rest):,} of them are not listed: {counted(rest, verdicts.label)}." if rest else ""
+    counts = f"All together: {wording.counted(verdicts.rows, verdicts.label)}."
+    others = f" {len(rest):,} of them are not listed: {wording.counted(rest, verdicts.label)}." if rest else ""
     return {
         "quantity": f"{verdicts.title}: {verdicts.meaning}",
         "head": (
@@ -486,7 +485,7 @@ def eval_results(runs: Sequence[CardInput], *, rows: int) -> list[huggingface_hu
             hub().EvalResult(**common, **_metric(verdicts, row, lead))
             for verdicts in run.verdicts
             for row in listed_first(verdicts, rows)[0]
-            if row.defined and not not_measured(row) and not too_few(row)
+            if row.defined and not wording.not_measured(row) and not wording.too_few(row)
         ]
     return results
 

@@ -12,7 +12,6 @@ from clinometer.report.figures import Figure, Ink, canvas, draw_intervals, finis
 from clinometer.report.rows import BY_COSINES, MEAN, READING_METRIC, Row, Scores
 from clinometer.report.verdicts import Verdicts
 from clinometer.report.view import PairView, Tile, View
-from clinometer.report.wording import decided, leans, not_measured, reason_words, verdict_words, withheld
 
 
 def how_sure(view: View, judged: Sequence[Verdicts], *, with_q: bool = True) -> list[tuple[str, str]]:
@@ -21,7 +20,7 @@ def how_sure(view: View, judged: Sequence[Verdicts], *, with_q: bool = True) -> 
     ``with_q`` : with the largest q among the verdicts that name a side.
     """
     rows = [row for each in judged for row in each.rows]
-    named = [row for row in rows if leans(row)]
+    named = [row for row in rows if wording.leans(row)]
     middles = any(isfinite(row.middle) for row in rows)
     over = "prompts and images" if judged[0].over == "stimuli" else view.unit
     said = [
@@ -63,7 +62,7 @@ def how_sure(view: View, judged: Sequence[Verdicts], *, with_q: bool = True) -> 
         )
     lost = [row for row in rows if wording.verdict_group_of(row) == "unmeasured"]
     if lost:
-        why = wording.commonest((reason_words(row) or "there is no verdict" for row in lost), judged[0].unit)
+        why = wording.commonest((wording.reason_words(row) or "there is no verdict" for row in lost), judged[0].unit)
         said.append(("Not measured", f"{wording.capitalised(why)}."))
     encoders = view.encoders
     if len(encoders) == 1:
@@ -127,7 +126,7 @@ def leanings_in_words(counts: Mapping[str, int], asked: str, model: str, labels:
 def nothing_judged(unit: str, model: str, rows: Iterable[Row]) -> str:
     """State that there is no score, or that there are some and none with what a verdict needs."""
     rows = tuple(rows)
-    why = withheld(rows)
+    why = wording.withheld(rows)
     if why:
         return f"Nothing could be judged for {model}: {why}."
     if len(reasons := {row.reason for row in rows if row.defined}) == 1 and reasons != {""}:
@@ -471,8 +470,8 @@ def _text_and_key(view: View, row: Row, name: str, kind: str) -> tuple[str, str]
             part
             for part in (
                 row.flag,
-                verdict_words(row, view.label),
-                reason_words(row) if row.verdict and not_measured(row) else row.reason,
+                wording.verdict_words(row, view.label),
+                wording.reason_words(row) if row.verdict and wording.not_measured(row) else row.reason,
             )
             if part
         ), ""

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.rows import Row
-from clinometer.report.wording import HEADINGS, NOTES, VERDICT_GROUPS, Label, VerdictGroup, verdict_group_of
 
 NO_VERDICT: Final = "there is no verdict"
 SHOWN: Final = 8
@@ -70,7 +69,7 @@ class Verdicts:
     symbol: str
     meaning: str
     rows: Sequence[Row]
-    label: Label = str
+    label: wording.Label = str
     over: str = "images"
     drawn: str = "images"
     beside: str = ""
@@ -117,13 +116,13 @@ class Verdicts:
 
     def counts(self) -> Counter[str]:
         """Count rows by where they are listed."""
-        return Counter(verdict_group_of(row) for row in self.rows)
+        return Counter(wording.verdict_group_of(row) for row in self.rows)
 
     def marks(self, labels: Sequence[str]) -> list[dict[str, Any]]:
         """Count rows for the marks under the finding, from leaning to B to leaning to A; ``labels`` of A and of B."""
         counts = self.counts()
         leans = {side: "leans to" if counts[side] == 1 else "lean to" for side in ("a", "b")}
-        words: dict[VerdictGroup, str] = {
+        words: dict[wording.VerdictGroup, str] = {
             "b": f"{leans['b']} {labels[1]}",
             "few": "too few images to tell",
             "undecided": "undecided",
@@ -135,13 +134,13 @@ class Verdicts:
 
     def lists(self, labels: Sequence[str], margin: float | None) -> list[dict[str, Any]]:
         """List rows by their verdicts, the strongest first; a reason that all without a number share is said once."""
-        headings = {"a": f"Leans to {labels[0]}", "b": f"Leans to {labels[1]}", **HEADINGS}
-        notes = dict(NOTES)
+        headings = {"a": f"Leans to {labels[0]}", "b": f"Leans to {labels[1]}", **wording.HEADINGS}
+        notes = dict(wording.NOTES)
         if margin:
             notes["balanced"] = f"Tests show the score to be within \N{PLUS-MINUS SIGN}{margin:g}."
-        found: dict[VerdictGroup, list[Row]] = {group: [] for group in VERDICT_GROUPS}
+        found: dict[wording.VerdictGroup, list[Row]] = {group: [] for group in wording.VERDICT_GROUPS}
         for row in self.rows:
-            found[verdict_group_of(row)].append(row)
+            found[wording.verdict_group_of(row)].append(row)
         lists = []
         for group, rows in found.items():
             if group != "unmeasured":

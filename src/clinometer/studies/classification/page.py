@@ -14,7 +14,6 @@ from clinometer.report.rows import Row
 from clinometer.report.sections import masthead, measured_how, nothing_judged
 from clinometer.report.verdicts import Verdicts
 from clinometer.report.view import MOST_PER_PROMPT, Samples, StudyView
-from clinometer.report.wording import leans, needed, not_measured, reason_words, verdict_group_of
 from clinometer.suites import ClassificationSuite
 
 CELL: Final = 100
@@ -160,7 +159,7 @@ def differential_figure(view: ClassificationView) -> figures.Figure | None:
         figures.tidy(axes)
         axes.axvline(0, color=figures.Ink.MUTED, linewidth=1, zorder=1)
         for y, row in enumerate(rows):
-            mark = figures.MARKS[verdict_group_of(row)]
+            mark = figures.MARKS[wording.verdict_group_of(row)]
             figures.draw_intervals(axes, row, y, mark.colour)
             figures.draw_mark(axes, row.value, y, mark)
         figures.label_rows(axes, [wording.capitalised(row.group) for row in rows], 24)
@@ -266,7 +265,7 @@ def portraits(row: Row) -> str:
 
 def note(row: Row) -> str:
     """Explain why there is no verdict, or how many portraits would decide."""
-    return reason_words(row) if not_measured(row) else row.reason or needed(row, "portraits")
+    return wording.reason_words(row) if wording.not_measured(row) else row.reason or wording.needed(row, "portraits")
 
 
 def resting(view: ClassificationView) -> str:
@@ -277,13 +276,13 @@ def resting(view: ClassificationView) -> str:
     number = f"from {portraits(row)}" if row.n_a else ""
     parts = (f"ΔS {wording.estimate(row)}", wording.probability(row.q, "q"), number)
     numbers = ", ".join(part for part in parts if part)
-    return f"That is {numbers}." if leans(row) else f"The largest difference, by {row.group}: {numbers}."
+    return f"That is {numbers}." if wording.leans(row) else f"The largest difference, by {row.group}: {numbers}."
 
 
 def _leading(view: ClassificationView) -> Row | None:
     """Return the largest difference that leans, else the largest there is."""
-    rows = [row for row in view.differentials.values() if verdict_group_of(row) != "unmeasured"]
-    return max(rows, key=lambda row: (leans(row), abs(row.value)), default=None)
+    rows = [row for row in view.differentials.values() if wording.verdict_group_of(row) != "unmeasured"]
+    return max(rows, key=lambda row: (wording.leans(row), abs(row.value)), default=None)
 
 
 def amplification_words(view: ClassificationView) -> str:
@@ -390,14 +389,14 @@ class ClassificationPage(Page[ClassificationView]):
     def finding(self, view: ClassificationView) -> str:
         """Word the strongest contrast in one sentence; or that the portraits cannot tell, or none could be judged."""
         row = _leading(view)
-        if row is not None and leans(row):
+        if row is not None and wording.leans(row):
             x, y = view.side_labels(row.group)
             more, fewer = (x, y) if row.value > 0 else (y, x)
             return (
                 f"Between a profession {view.label_a} and one {view.label_b}, {view.model} takes portraits of "
                 f"{more} for the former {abs(100 * row.value):.0f} percentage points more often than those of {fewer}."
             )
-        groups = {verdict_group_of(each) for each in view.differentials.values()} - {"unmeasured"}
+        groups = {wording.verdict_group_of(each) for each in view.differentials.values()} - {"unmeasured"}
         if not groups and any(each.defined for each in view.associations.values()):
             return nothing_judged("contrast", view.model, view.differentials.values())
         if not groups:

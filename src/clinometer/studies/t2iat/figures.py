@@ -14,7 +14,6 @@ import numpy as np
 from clinometer.report import figures, wording
 from clinometer.report.rows import Row
 from clinometer.report.view import PairView
-from clinometer.report.wording import verdict_group_of, without_estimate
 from clinometer.suites import T2iatSuite
 
 _LEFT: Final = 168
@@ -38,7 +37,7 @@ def effect_figure(view: T2IATView) -> figures.Figure | None:
         for effect in _EFFECTS:
             axes.axvspan(-effect, effect, color=figures.Ink.SHADE, linewidth=0, alpha=0.55, zorder=0)
         for y, (test, row) in enumerate(zip(tests, rows, strict=True)):
-            mark = figures.MARKS[verdict_group_of(view.statistics.get(test.name))]
+            mark = figures.MARKS[wording.verdict_group_of(view.statistics.get(test.name))]
             subject = f"{view.concept_label(test.x)} / {view.concept_label(test.y)}"
             axes.text(axes.get_xlim()[0], y - 0.3, figures.drawable(subject, 58), va="center", fontsize=11.5)
             if not row.defined:
@@ -75,7 +74,7 @@ def distribution_figure(view: T2IATView, concept: str, limits: tuple[float, floa
         draw_zero(axes, view)
         tips = {}
         for y, name in enumerate(names):
-            mark = figures.MARKS[verdict_group_of(view.associations.get(name))]
+            mark = figures.MARKS[wording.verdict_group_of(view.associations.get(name))]
             five = [boxes[part][name] for part in BOX]
             draw_distribution(axes, view, name, five, y, mark.colour, f"m{y}")
             tips[f"m{y}"] = figures.drawable(f"{name}: {_quartiles(five, view.digits)}", 120)
@@ -338,7 +337,7 @@ class T2IATView(PairView[T2iatSuite]):
             names, rows = [test.name for test in self.suite.tests], self.statistics
         else:
             names, rows = [stimulus.name for _, stimulus in self.suite.stimuli()], self.associations
-        return {name: rows.get(name) or without_estimate(concept=name) for name in names}
+        return {name: rows.get(name) or wording.without_estimate(concept=name) for name in names}
 
     @property
     def over(self) -> str:

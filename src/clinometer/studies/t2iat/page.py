@@ -11,16 +11,6 @@ from clinometer.report.page import Page, Section
 from clinometer.report.rows import Row
 from clinometer.report.verdicts import Verdicts
 from clinometer.report.view import FEWEST_PER_PROMPT, MOST_IMAGES, MOST_PER_PROMPT, Samples
-from clinometer.report.wording import (
-    held_back,
-    leans,
-    needed,
-    not_measured,
-    reason_words,
-    slightly,
-    too_few,
-    withheld,
-)
 from clinometer.studies.t2iat.figures import (
     T2IATView,
     arrow_figure,
@@ -48,20 +38,20 @@ def note(view: T2IATView, row: Row) -> str:
 
     Where prompts permuted by chance do as well, no number of images would.
     """
-    if not_measured(row) or row.reason:
-        return reason_words(row)
-    words = needed(row, "neutral images", beside="with prompts in proportion" if view.suite.tests else "")
-    if view.suite.tests and not words and held_back(row, *row.ends(view.over)):
+    if wording.not_measured(row) or row.reason:
+        return wording.reason_words(row)
+    words = wording.needed(row, "neutral images", beside="with prompts in proportion" if view.suite.tests else "")
+    if view.suite.tests and not words and wording.held_back(row, *row.ends(view.over)):
         return "prompts permuted at random give as large a value: more images alone would not decide"
     return words
 
 
 def _tests_finding(view: T2IATView, others: Mapping[str, int]) -> str:
     """Name concepts, attribute and side of the tests with a verdict, strongest first; and count the others."""
-    leaning = [test for test in view.suite.tests if leans(view.judged[test.name])]
+    leaning = [test for test in view.suite.tests if wording.leans(view.judged[test.name])]
     leaning.sort(key=lambda test: -abs(view.judged[test.name].value))
     named = [
-        _tie(view, test, "slightly closer" if slightly(view.judged[test.name]) else "closer")
+        _tie(view, test, "slightly closer" if wording.slightly(view.judged[test.name]) else "closer")
         for test in leaning[:MOST_NAMED]
     ]
     if more := leaning[MOST_NAMED:]:
@@ -116,7 +106,7 @@ def distributions(view: T2IATView) -> dict[str, Any]:
         "rows": rows,
         "quartiles": [view.scores.by_concept("association", part) for part in QUARTILES],
         "missing": [stimulus.name for _, stimulus in view.suite.stimuli() if stimulus.name not in named],
-        "few": any(map(too_few, view.associations.values())),
+        "few": any(map(wording.too_few, view.associations.values())),
     }
 
 
@@ -140,7 +130,7 @@ def amplification(view: T2IATView) -> dict[str, Any] | None:
         f"For {len(beyond)} of {wording.count(len(rows), 'prompt')} the images lean farther than the text in the "
         f"text’s own direction; for {certain} of those the change has a q of at most 0.05."
     )
-    if why := withheld(view.judged.values()):
+    if why := wording.withheld(view.judged.values()):
         sentence = f"Whether they do could not be judged: {why}."
     return {
         "figures": [entry for entry in figures if entry[1] is not None],
@@ -160,7 +150,7 @@ def gallery(view: T2IATView) -> dict[str, Any]:
     by_group = samples.by("concept", "group")
     limit = max(FEWEST_PER_PROMPT, min(MOST_PER_PROMPT, MOST_IMAGES // len(by_group)))
     concepts = {}
-    farthest = sorted(view.associations.values(), key=lambda row: (not leans(row), -abs(row.value)))
+    farthest = sorted(view.associations.values(), key=lambda row: (not wording.leans(row), -abs(row.value)))
     opened = [row.concept for row in farthest if row.defined][:OPENED]
     for name, concept in view.suite.concepts.items():
         stimuli = []
@@ -214,7 +204,7 @@ class T2IATPage(Page[T2IATView]):
 
     def strongest(self, view: T2IATView) -> str:
         """Name the test with the largest effect, or the stimulus that leans most, and what that rests on."""
-        leaning = [row for row in view.judged.values() if leans(row)]
+        leaning = [row for row in view.judged.values() if wording.leans(row)]
         if not leaning:
             return ""
         row = max(leaning, key=lambda row: abs(row.value))

@@ -21,15 +21,7 @@ from clinometer.report.rows import Row, scores_table
 from clinometer.runs.embeddings import ImageVectors, NamedVectors
 from clinometer.runs.run import Run
 from clinometer.stats.association import association_scores
-from clinometer.studies import study
-from clinometer.studies.t2iat import (
-    ConceptMeasurer,
-    DesignedTest,
-    MeasuredConcept,
-    T2iatDesign,
-    T2iatEmbeddings,
-    t2iat_study_of,
-)
+from clinometer.studies import study, t2iat
 from clinometer.studies.t2iat.compare import compare_t2iat
 from clinometer.studies.t2iat.figures import T2IATView, distribution_models_figure, effect_models_figure
 from clinometer.studies.t2iat.page import PAGE, QUARTILES
@@ -49,17 +41,17 @@ class Measuring(study.RunWork):
     resamples: int
     whole: bool
 
-    def on(self, run: Run) -> Callable[[study.Unit], list[tuple[int, MeasuredConcept]]]:
+    def on(self, run: Run) -> Callable[[study.Unit], list[tuple[int, t2iat.MeasuredConcept]]]:
         """See :class:`~clinometer.studies.study.RunWork`."""
         suite = study.suite_of(run, T2iatSuite)
         vectors = [ImageVectors(run.vectors, encoder, left_out=run.left_out()) for encoder in self.encoders]
         embeddings = [_embeddings(run, suite, *pair) for pair in zip(self.encoders, vectors, strict=True)]
         design = with_missing(t2iat_design(suite), run)
-        measure = ConceptMeasurer(embeddings, design, self.resamples, run.record["seed"])
+        measure = t2iat.ConceptMeasurer(embeddings, design, self.resamples, run.record["seed"])
         concepts = list(suite.concepts.values())
         owners = [[(s.name, group) for s in concept.stimuli for group in ("", *suite.pair)] for concept in concepts]
 
-        def measured(unit: study.Unit) -> list[tuple[int, MeasuredConcept]]:
+        def measured(unit: study.Unit) -> list[tuple[int, t2iat.MeasuredConcept]]:
             for images in vectors:
                 images.read(None if self.whole else [owner for number in unit for owner in owners[number]])
             return [(number, measure(number)) for number in unit]
@@ -67,7 +59,7 @@ class Measuring(study.RunWork):
         return measured
 
 
-def with_missing(design: T2iatDesign, run: Run) -> T2iatDesign:
+def with_missing(design: t2iat.T2iatDesign, run: Run) -> t2iat.T2iatDesign:
     """Add to a design how many images of each stimulus, neutral and with an attribute, are missing."""
     neutral, others = _missing(run)
     return replace(design, missing=neutral, missing_attributes=others)
@@ -81,18 +73,20 @@ def _missing(run: Run) -> tuple[Counter[str], Counter[tuple[str, str]]]:
     return neutral, Counter({owner: n for owner, n in lost.items() if owner[1]})
 
 
-def t2iat_design(suite: T2iatSuite) -> T2iatDesign:
+def t2iat_design(suite: T2iatSuite) -> t2iat.T2iatDesign:
     """Return the suite as the metrics see it: names, no prompts' texts."""
-    return T2iatDesign(
+    return t2iat.T2iatDesign(
         concepts={name: tuple(s.name for s in concept.stimuli) for name, concept in suite.concepts.items()},
-        tests=tuple(DesignedTest(test.name, test.x, test.y) for test in suite.tests),
+        tests=tuple(t2iat.DesignedTest(test.name, test.x, test.y) for test in suite.tests),
         a=suite.axis.a,
         b=suite.axis.b,
         margin=suite.margin,
     )
 
 
-def t2iat_embeddings(run: Run, suite: T2iatSuite, encoder: str, keep: Collection[int] | None = None) -> T2iatEmbeddings:
+def t2iat_embeddings(
+    run: Run, suite: T2iatSuite, encoder: str, keep: Collection[int] | None = None
+) -> t2iat.T2iatEmbeddings:
     """Return one encoder's vectors, by stimulus and attribute; with ``keep``, those of images with these seeds alone.
 
     They are read once and kept in a temporary file.
@@ -102,10 +96,10 @@ def t2iat_embeddings(run: Run, suite: T2iatSuite, encoder: str, keep: Collection
     return _embeddings(run, suite, encoder, vectors)
 
 
-def _embeddings(run: Run, suite: T2iatSuite, encoder: str, vectors: ImageVectors) -> T2iatEmbeddings:
+def _embeddings(run: Run, suite: T2iatSuite, encoder: str, vectors: ImageVectors) -> t2iat.T2iatEmbeddings:
     texts, neutral_texts, attribute_texts = run.texts(encoder), suite.neutral_texts(), suite.attribute_texts()
     read = bool(texts)  # an encoder without a text tower has none
-    return T2iatEmbeddings(
+    return t2iat.T2iatEmbeddings(
         encoder=encoder,
         neutral=NamedVectors(vectors, {name: (name, "") for name in neutral_texts}),
         attribute=NamedVectors(vectors, {key: key for key in attribute_texts}),
@@ -330,7 +324,7 @@ class T2iat(study.Study[T2iatSuite]):
         work = Measuring(run.directory.place, encoders, resamples, whole=pool is None)
         names = [f"concept {name!r}" for name in suite.concepts]
         measured = study.map_units(work, run, numbers, names, pool, size=(len(encoders) + 1) * bytes_per_view)
-        measures = t2iat_study_of(encoders, design, chain.from_iterable(measured), seed=run.record["seed"])
+        measures = t2iat.t2iat_study_of(encoders, design, chain.from_iterable(measured), seed=run.record["seed"])
         # densities point by point, and the images beyond the whiskers
         rows: list[tuple[str, str, float, float]] = []
         for density in measures.densities:
