@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.rates import Experiment, Found
 from clinometer.metrics.verdict import LEVEL
 from clinometer.stats.clusters import cluster_mean, cluster_share, contrast
-from clinometer.stats.equivalence import equivalence_p_value, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.permutation import permute_labels
+from clinometer.stats.power import equivalence_p_value, standard_error_of
 from clinometer.stats.proportion import Estimate
 from clinometer.studies.t2iat.scores import stimulus_tests
 from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, T2iatDesign, image_estimate

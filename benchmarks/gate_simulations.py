@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.rates import Experiment, Found
 from benchmarks.verdict_simulations import POPULATIONS, Population, design_of, rate_over_studies, verdict_rows
 from clinometer.metrics.verdict import from_middle_of
-from clinometer.stats.equivalence import HeldToLimits, hold_to_limits
+from clinometer.stats.power import HeldToLimits, hold_to_limits
 
 CONCEPTS = 28
 AT_LIMIT = 0.75

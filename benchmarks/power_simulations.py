@@ -24,8 +24,7 @@ from benchmarks.rates import Experiment, Found
 from benchmarks.verdict_simulations import POPULATIONS, Population, design_of
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART
 from clinometer.metrics.verdict import LEANING, Verdict
-from clinometer.stats.equivalence import HeldToLimits, hold_to_limits
-from clinometer.stats.power import POWER, ScoredPilot, images_for_share, power_curve
+from clinometer.stats.power import POWER, HeldToLimits, ScoredPilot, hold_to_limits, images_for_share, power_curve
 from clinometer.stats.power import SIZES as PLANNED
 from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.studies.leaning.scores.contrasts import contrast_tests, pair_weights

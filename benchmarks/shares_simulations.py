@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.rates import Experiment, Found
 from clinometer.metrics import concentration, corrected_shares
 from clinometer.metrics.standard import SelectionRatios, selection_ratios
-from clinometer.stats.equivalence import hold_to_limits
+from clinometer.stats.power import hold_to_limits
 from clinometer.stats.proportion import wilson_ends
 
 CONCEPTS = 28

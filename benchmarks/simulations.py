@@ -66,9 +66,9 @@ from clinometer.metrics import association_scores, differential_association, sti
 from clinometer.stats.agreement import kendall_tau_b, krippendorff_alpha
 from clinometer.stats.bootstrap import Interval, bca_interval, percentile_interval, rao_wu_weights
 from clinometer.stats.clusters import cluster_mean, cluster_share, contrast
-from clinometer.stats.equivalence import equivalence_p_value, standard_error_of
 from clinometer.stats.label_forms import quadratic_permutation_test
 from clinometer.stats.permutation import permute_labels
+from clinometer.stats.power import equivalence_p_value, standard_error_of
 from clinometer.stats.proportion import fieller_interval, wilson_interval
 from clinometer.stats.sequential import e_value, p_value_of
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign, mcas_study

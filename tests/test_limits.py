@@ -15,9 +15,9 @@ from clinometer.models.images import MAX_PIXELS, decode_image, decoded_bytes, ma
 from clinometer.models.openai import MOST_ANSWER_BYTES, MOST_BYTES, MOST_ERROR_BYTES, MOST_PIECES, MOST_REDIRECTS
 from clinometer.ratings.importing import read_ratings
 from clinometer.runs import Directory, files
-from clinometer.studies.counts import table
+from clinometer.studies.counts import study
 from clinometer.suites import suite_from_mapping
-from clinometer.suites.safe_yaml import read_yaml
+from clinometer.suites.strict import read_yaml
 from tests.raising import raises
 from tests.toys import toy_suite
 
@@ -134,17 +134,17 @@ def test_a_file_of_a_run(tmp_path):
 
 
 def test_a_table_of_counts(tmp_path, monkeypatch):
-    assert table.MOST_CELLS == 100_000
-    monkeypatch.setattr(table, "MOST_CELLS", 1_000)  # at its full size: studies/counts/test_counts.py
+    assert study.MOST_CELLS == 100_000
+    monkeypatch.setattr(study, "MOST_CELLS", 1_000)  # at its full size: studies/counts/test_counts.py
     for rows in (1_000, 1_002):
         with (tmp_path / "counts.csv").open("w", newline="") as stream:
             named = ((f"c{n // 2}", "xy"[n % 2], 1) for n in range(rows))
             csv.writer(stream).writerows([("concept", "group", "n"), *named])
         if rows == 1_000:
-            assert len(table.read_counts(tmp_path / "counts.csv")) == rows
+            assert len(study.read_counts(tmp_path / "counts.csv")) == rows
         else:
             with raises(ImportManifestError, code=Code.TOO_MANY, match="more than 1,000 rows"):
-                table.read_counts(tmp_path / "counts.csv")
+                study.read_counts(tmp_path / "counts.csv")
 
 
 def test_an_answer():

@@ -6,7 +6,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from clinometer.metrics.portraits import DEALT, SWAPPED, PortraitPair, difference_row, portrait_magnitude
+from clinometer.metrics.differences import DEALT, SWAPPED, PortraitPair, difference_row, portrait_magnitude
 from clinometer.studies.classification import ClassificationDesign, Contrast
 from clinometer.studies.classification.scores import ClassifiedPortraits, compare_classifications
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits

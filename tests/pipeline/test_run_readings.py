@@ -28,7 +28,7 @@ from clinometer.models.images import image_sha256
 from clinometer.models.readers import ReadingStopped
 from clinometer.models.readers.encoders import EncoderReader
 from clinometer.readings.scores import answered_questions, vectors_of_some
-from clinometer.report.readers import reader_lines
+from clinometer.report.readings import reader_lines
 from clinometer.runs.browse import Reader, piece_of
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.view import LeaningView

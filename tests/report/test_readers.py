@@ -13,7 +13,7 @@ from clinometer.metrics.readers import (
     planned_rows,
 )
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, reading_rows
-from clinometer.report.readers import PEER_NAMES, reader_lines, readers
+from clinometer.report.readings import PEER_NAMES, reader_lines, readers
 from clinometer.report.rows import scores_table
 from clinometer.report.view import View
 from clinometer.suites import load_suite

@@ -12,13 +12,13 @@ from scipy.stats import norm
 from statsmodels.stats.weightstats import DescrStatsW
 
 from clinometer.errors import Code, InvalidInputError
-from clinometer.stats.equivalence import (
+from clinometer.stats.power import (
+    BEYOND,
     equivalence_p_value,
     factors_by_steps,
     images_to_decide,
     standard_error_of,
 )
-from clinometer.stats.power import BEYOND
 from tests.raising import raises
 
 NUMBERS = st.floats(-1, 1)

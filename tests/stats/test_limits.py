@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from clinometer.errors import Code, InvalidInputError
-from clinometer.stats.equivalence import hold_to_limits
-from clinometer.stats.power import MANY
+from clinometer.stats.power import MANY, hold_to_limits
 from tests.raising import raises
 
 INF = np.inf

@@ -7,8 +7,7 @@ import pytest
 from clinometer.errors import SuiteError
 from clinometer.suites import load_suite, suite_from_mapping, suite_names
 from clinometer.suites.base import MOST_IMAGES, MOST_TEXTS
-from clinometer.suites.safe_yaml import MOST_BYTES, read_yaml
-from clinometer.suites.strict import MOST_EACH
+from clinometer.suites.strict import MOST_BYTES, MOST_EACH, read_yaml
 from tests.toys import toy_suite, toy_t2iat_suite
 
 HEAD = "name: a\ntitle: b\ndescription: c\n"

@@ -317,7 +317,7 @@ def import_counts(
     from clinometer.runs import Directory, listening
     from clinometer.runs.record import COUNTED, new_record
     from clinometer.runs.run import create_run, require_run_or_nothing
-    from clinometer.studies.counts.table import card_of_counts, read_counts, suite_of_counts, write_counts
+    from clinometer.studies.counts.study import card_of_counts, read_counts, suite_of_counts, write_counts
 
     progress, path = listening(progress), Path(file)
     options = {"report": True} if report else {"report": False}

@@ -168,8 +168,7 @@ class LiveProgress:
 
 def print_summary(run: Run) -> None:
     """Print the verdicts in short, and where the report is."""
-    from clinometer.report.readers import reader_lines
-    from clinometer.report.standard import standard_lines
+    from clinometer.report.readings import reader_lines, standard_lines
     from clinometer.report.view import View
     from clinometer.studies import study_of
     from clinometer.studies.reporting import pictures_in_words

@@ -20,7 +20,7 @@ from clinometer.ratings import mixed_raters
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.run import Run
 from clinometer.runs.verification import outdated, require_foundation
-from clinometer.stats.equivalence import HeldToLimits, hold_to_limits
+from clinometer.stats.power import HeldToLimits, hold_to_limits
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scores import REFUSAL
 
@@ -47,7 +47,7 @@ def gate(
     A number keeps its limits where its 95 % interval lies within them, and breaks them where the interval lies beyond,
     after Holm's correction over all numbers of the policy. So of runs with a number at its limit or beyond about 2.5 in
     100 pass at most, and of runs whose numbers all keep their limits at most 5 in 100 are called broken
-    (:func:`clinometer.stats.equivalence.hold_to_limits`). A number that has no verdict because there are too few
+    (:func:`clinometer.stats.power.hold_to_limits`). A number that has no verdict because there are too few
     images, or because its encoder does not fit, is undecided.
 
     Against the history, a number breaks its limits where it is shown to have changed, and the change is beyond them.

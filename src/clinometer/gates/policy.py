@@ -14,8 +14,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from clinometer.errors import GateError, InvalidInputError
 from clinometer.metrics.records import SELECTION
 from clinometer.metrics.standard import SMALLEST, TO_LARGEST
-from clinometer.suites.safe_yaml import read_request
-from clinometer.suites.strict import Name, Number, Strict, Text, code_of, explain, several
+from clinometer.suites.strict import Name, Number, Strict, Text, code_of, explain, read_request, several
 
 Patterns = Annotated[tuple[Text, ...], BeforeValidator(several), Field(min_length=1)]
 

@@ -36,9 +36,8 @@ from clinometer.metrics.stopping import ATTRIBUTE_LEVEL, Evidence, anytime_p, in
 from clinometer.metrics.transport import ReadPictures, count_by_kind, transport
 from clinometer.metrics.verdict import LEANING, LEVEL, MISSING, UNREAD, Judgement, ReasonCode, Verdict, judged_as
 from clinometer.stats.confusion import CorrectedShares, Kinds, corrected_shares, pool_contexts
-from clinometer.stats.equivalence import images_to_decide
 from clinometer.stats.multiplicity import holm
-from clinometer.stats.power import POWER
+from clinometer.stats.power import POWER, images_to_decide
 from clinometer.stats.proportion import clopper_pearson
 from clinometer.stats.sequential import chance_to_reach, confidence_sequence, e_value
 from clinometer.stats.share_gap import AnsweredSets

@@ -48,9 +48,8 @@ import numpy as np
 
 from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.records import MEAN, READING, Score
-from clinometer.stats.equivalence import equivalence_p_value, images_to_decide, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg
-from clinometer.stats.power import factors_to_decide
+from clinometer.stats.power import equivalence_p_value, factors_to_decide, images_to_decide, standard_error_of
 from clinometer.stats.proportion import wilson_interval
 
 

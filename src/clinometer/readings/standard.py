@@ -28,8 +28,7 @@ from clinometer.metrics.standard import ReferenceShare, SourceShares, standard_r
 from clinometer.models.files import read_csv
 from clinometer.suites import Suite
 from clinometer.suites.base import Reference
-from clinometer.suites.safe_yaml import read_request
-from clinometer.suites.strict import code_of, first_problem
+from clinometer.suites.strict import code_of, first_problem, read_request
 
 COLUMNS: Final = ("concept", "group", "share", "n", "se", "source", "year", "place", "code")
 NO_MATCH: Final = "no match"

@@ -31,7 +31,7 @@ from clinometer.errors import InvalidInputError, ModelError
 from clinometer.report import wording
 from clinometer.report.html import environment as page_environment
 from clinometer.report.page import Page
-from clinometer.report.readers import reader_table
+from clinometer.report.readings import reader_table
 from clinometer.report.rows import Row
 from clinometer.report.sections import facts, measured_how, refusal_words
 from clinometer.report.verdicts import Verdicts, unmeasured

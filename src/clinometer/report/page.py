@@ -9,9 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from clinometer.report.gallery import foremost_pictures
-from clinometer.report.readers import readers
+from clinometer.report.readings import readers, standard
 from clinometer.report.sections import how_sure, masthead, measured_how, paired, people, protocol, table
-from clinometer.report.standard import standard
 from clinometer.report.verdicts import Summary, Verdicts
 from clinometer.report.view import View
 

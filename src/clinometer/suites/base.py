@@ -18,8 +18,18 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from clinometer._messages import did_you_mean, first_and_more, quoted
 from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.suites.question import QuestionSpec, question_of_groups
-from clinometer.suites.safe_yaml import line_of
-from clinometer.suites.strict import Language, Name, Number, Sparse, Strict, Text, WholeNumber, code_of, explain_all
+from clinometer.suites.strict import (
+    Language,
+    Name,
+    Number,
+    Sparse,
+    Strict,
+    Text,
+    WholeNumber,
+    code_of,
+    explain_all,
+    line_of,
+)
 
 _ROUNDING: Final = 0.0051
 """How far a published share may be off, being rounded to a percent; their sum may exceed 1 by that for each group."""

@@ -16,8 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from clinometer._messages import OTHERWISE, did_you_mean, first_and_more, quoted, shortened
 from clinometer.errors import InvalidInputError, SuiteError
-from clinometer.suites.safe_yaml import read_text, read_yaml
-from clinometer.suites.strict import Name, Strict, Text, code_of, explain
+from clinometer.suites.strict import Name, Strict, Text, code_of, explain, read_text, read_yaml
 
 OFFERED: Final = frozenset((*OTHERWISE, *OTHERWISE.values()))
 """Names of the options that every question has besides its own answers."""

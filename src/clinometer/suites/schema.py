@@ -46,9 +46,8 @@ from clinometer.suites.base import Suite
 from clinometer.suites.classification import ClassificationSuite
 from clinometer.suites.editing import EditingSuite
 from clinometer.suites.leaning import LeaningSuite
-from clinometer.suites.safe_yaml import read_text, read_yaml
 from clinometer.suites.steerability import SteerabilitySuite
-from clinometer.suites.strict import SEVERAL_LANGUAGES
+from clinometer.suites.strict import SEVERAL_LANGUAGES, read_text, read_yaml
 from clinometer.suites.t2iat import T2iatSuite
 from clinometer.suites.undrawn import CountsSuite, WeatSuite
 

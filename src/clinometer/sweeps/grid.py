@@ -24,8 +24,7 @@ from clinometer._secrets import masked_values
 from clinometer.errors import InvalidInputError, RunMismatchError, SweepError
 from clinometer.pipeline.request import ALIKE, CellOptions, Scale
 from clinometer.runs import Directory
-from clinometer.suites.safe_yaml import read_request
-from clinometer.suites.strict import Number, Strict, Text, code_of, explain, several
+from clinometer.suites.strict import Number, Strict, Text, code_of, explain, read_request, several
 
 Value = str | int | float | None
 

@@ -9,7 +9,7 @@ from clinometer.errors import Code, ImportManifestError, ModelError
 from clinometer.models.encoders.embeddings import load
 from clinometer.models.files import read_manifest
 from clinometer.models.weights import weight_files
-from clinometer.studies.counts.table import DISCARDED, read_counts
+from clinometer.studies.counts.study import DISCARDED, read_counts
 from tests.raising import raises
 
 MAN, WOMAN = [1.0, 2.0, 3.0], [4.0, 5.0, 6.0]

@@ -34,7 +34,7 @@ from clinometer.stats.proportion import (
 )
 from clinometer.studies import rated_of
 from clinometer.studies.counts.scores import Counts, _filled_shares, compared_counts, counts_study, excess_rows
-from clinometer.studies.counts.table import read_counts
+from clinometer.studies.counts.study import read_counts
 from tests.raising import raises
 
 PLAIN = "concept,group,n\ndoctor,man,42\ndoctor,woman,8\nnurse,man,3\nnurse,woman,47\ncook,man,27\ncook,woman,23\n"

@@ -14,8 +14,14 @@ import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.classification import decide, image_associations
-from clinometer.metrics.differences import Family, bounded_magnitude, judged_families
-from clinometer.metrics.portraits import PortraitPair, difference_row, portrait_magnitude
+from clinometer.metrics.differences import (
+    Family,
+    PortraitPair,
+    bounded_magnitude,
+    difference_row,
+    judged_families,
+    portrait_magnitude,
+)
 from clinometer.metrics.records import Score, corrected, permuted
 from clinometer.metrics.verdict import MISSING, judge_family, with_bounds
 from clinometer.stats.clusters import cluster_mean, cluster_share

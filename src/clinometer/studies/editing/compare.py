@@ -10,8 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clinometer.metrics.differences import Family, bounded_magnitude, judged_families
-from clinometer.metrics.portraits import PortraitPair, difference_row, portrait_magnitude
+from clinometer.metrics.differences import (
+    Family,
+    PortraitPair,
+    bounded_magnitude,
+    difference_row,
+    judged_families,
+    portrait_magnitude,
+)
 from clinometer.metrics.records import Score
 from clinometer.stats.dependence import batch_means, linked, within_groups
 from clinometer.studies.editing import scores

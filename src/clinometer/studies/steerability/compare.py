@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clinometer.metrics.differences import Family, judged_families
-from clinometer.metrics.portraits import PortraitPair, difference_row
+from clinometer.metrics.differences import Family, PortraitPair, difference_row, judged_families
 from clinometer.metrics.records import Score
 from clinometer.metrics.steerability import FEWEST_ASKED
 

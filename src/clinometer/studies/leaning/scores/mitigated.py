@@ -51,9 +51,9 @@ from clinometer.metrics.records import MEAN, Score, corrected, permuted
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.stats.association import unit_vectors
 from clinometer.stats.clusters import cluster_mean
-from clinometer.stats.equivalence import equivalence_p_value, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.permutation import sampled_p_value, sign_flip_test
+from clinometer.stats.power import equivalence_p_value, standard_error_of
 from clinometer.stats.proportion import exact_share
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
 

@@ -64,9 +64,8 @@ from clinometer.metrics.stopping import (
     without_inference,
 )
 from clinometer.metrics.verdict import LEANING, LEVEL, MISSING, REPEATS, Judgement, ReasonCode, Verdict, judged_as
-from clinometer.stats.equivalence import factors_by_steps, images_to_decide
 from clinometer.stats.multiplicity import holm
-from clinometer.stats.power import POWER
+from clinometer.stats.power import POWER, factors_by_steps, images_to_decide
 from clinometer.stats.sequential import chance_to_reach, confidence_sequence, e_value
 from clinometer.studies.leaning.scores.contrasts import (
     II,
