@@ -33,7 +33,7 @@ import yaml
 import clinometer as cm
 from benchmarks.reader import judged, read_as_men
 from clinometer.models import reference
-from clinometer.report.rows import scores_table
+from clinometer.report.view import scores_table
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning import mcas_study
 from clinometer.studies.leaning.embeddings import design_of_suite, encoder_embeddings

@@ -19,7 +19,7 @@ from benchmarks.rates import Experiment, Found
 from clinometer.metrics.reading import AnsweredQuestion
 from clinometer.metrics.steerability import FEWEST_ASKED, gaps_on_defaults, steerability_rows
 from clinometer.metrics.steered import SteeredPictures, evidence_of_pairs
-from clinometer.metrics.stopping import StoppingRule, in_family
+from clinometer.metrics.verdict import StoppingRule, in_family
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.share_gap import AnsweredSets, ShareGap, images_for_gap, share_gap
 

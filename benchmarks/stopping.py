@@ -26,7 +26,7 @@ import pandas as pd
 import clinometer as cm
 from clinometer.models import reference
 from clinometer.pipeline.execution import FIRST_ROUND, LATER_ROUND
-from clinometer.report.rows import scores_table
+from clinometer.report.view import scores_table
 from clinometer.studies.leaning import EncoderEmbeddings, StoppingRule, evidence_of, mcas_study, rows_when_stopped
 from clinometer.studies.leaning.embeddings import design_of_suite, encoder_embeddings
 from clinometer.suites import LeaningSuite

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.comparison_simulations import COMMON_NOISE, WAYS, _mixed, _perturbed, true_difference
 from benchmarks.rates import Experiment, Found
 from benchmarks.verdict_simulations import POPULATIONS, Population, design_of, rate_over_studies
-from clinometer.metrics.stopping import Evidence, StoppingRule, in_family
+from clinometer.metrics.verdict import Evidence, StoppingRule, in_family
 from clinometer.pipeline.execution import FIRST_ROUND, LATER_ROUND
 from clinometer.studies.leaning import EncoderEmbeddings, paired_evidence
 

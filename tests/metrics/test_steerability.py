@@ -10,8 +10,7 @@ from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.reading import AnsweredQuestion
 from clinometer.metrics.steerability import steerability_rows
 from clinometer.metrics.steered import SteeredPictures, evidence_of_pairs, gap_evidence, rows_when_stopped
-from clinometer.metrics.stopping import StoppingRule
-from clinometer.metrics.verdict import ReasonCode, Verdict
+from clinometer.metrics.verdict import ReasonCode, StoppingRule, Verdict
 from clinometer.stats.sequential import e_value
 from tests.raising import raises
 

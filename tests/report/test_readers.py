@@ -14,8 +14,7 @@ from clinometer.metrics.readers import (
 )
 from clinometer.metrics.reading import AnsweredQuestion, ConceptAnswers, reading_rows
 from clinometer.report.readings import PEER_NAMES, reader_lines, readers
-from clinometer.report.rows import scores_table
-from clinometer.report.view import View
+from clinometer.report.view import View, scores_table
 from clinometer.suites import load_suite
 
 GROUPS = ("man", "woman")

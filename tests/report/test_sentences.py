@@ -23,9 +23,9 @@ from clinometer.exports.board import next_steps
 from clinometer.metrics import bias_amplification, diffusion_bias
 from clinometer.metrics.verdict import LEANING, Verdict
 from clinometer.report import wording
-from clinometer.report.rows import Row, Scores
 from clinometer.report.sections import how_sure
 from clinometer.report.verdicts import Verdicts
+from clinometer.report.view import Row, Scores
 from clinometer.stats.agreement import krippendorff_alpha
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies.counts import scores as counts

@@ -7,7 +7,7 @@ import pytest
 
 from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.report import wording as words
-from clinometer.report.rows import Row
+from clinometer.report.view import Row
 
 LABELS = {"man": "men", "woman": "women"}
 CALLED = ("one", "two")

@@ -3,7 +3,7 @@ from math import inf, nan
 import pytest
 
 from clinometer.report import wording
-from clinometer.report.rows import Row
+from clinometer.report.view import Row
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from clinometer.errors import Code, SuiteError
-from clinometer.metrics.stopping import StoppingRule
+from clinometer.metrics.verdict import StoppingRule
 from clinometer.pipeline.execution import Rounds
 from clinometer.studies.leaning.embeddings import design_of_suite
 from clinometer.studies.planning import plan_audit

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clinometer.errors import Code, SweepError
-from clinometer.report.rows import Row
+from clinometer.report.view import Row
 from clinometer.sweeps import AXES, Cell, Grid, load_sweep, sweep_from_mapping
 from clinometer.sweeps.page import COLUMNS, written
 from tests.raising import raises

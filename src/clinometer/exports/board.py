@@ -25,10 +25,9 @@ from clinometer.report.gallery import FOREMOST
 from clinometer.report.html import asset, environment, light_inks, style_and_script
 from clinometer.report.model_card import limits_of
 from clinometer.report.page import Page
-from clinometer.report.rows import Row
 from clinometer.report.sections import HUMAN, how_sure
 from clinometer.report.verdicts import Verdicts
-from clinometer.report.view import View
+from clinometer.report.view import Row, View
 from clinometer.runs import Run
 
 Paper = Literal["a4", "letter"]

@@ -30,9 +30,8 @@ from clinometer.gates.policy import policy_from_mapping
 from clinometer.models.weights import model_digest
 from clinometer.report import wording
 from clinometer.report.page import Page
-from clinometer.report.rows import Row
 from clinometer.report.verdicts import Verdicts
-from clinometer.report.view import View
+from clinometer.report.view import Row, View
 from clinometer.runs import Directory, Run
 from clinometer.runs.files import MOST_JSON
 from clinometer.runs.record import package_versions, registration_in_words

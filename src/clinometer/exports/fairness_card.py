@@ -12,9 +12,9 @@ from clinometer.exports.model_cards import REPOSITORY, CardDetails, card_input, 
 from clinometer.metrics.verdict import LEVEL
 from clinometer.report import wording
 from clinometer.report.model_card import CardInput, limits_of, one_line
-from clinometer.report.rows import Row
 from clinometer.report.sections import flat
 from clinometer.report.verdicts import Verdicts
+from clinometer.report.view import Row
 from clinometer.runs import Run
 from clinometer.suites import PromptSpec, Suite
 

@@ -16,8 +16,8 @@ from clinometer.models.openai import OPENAI
 from clinometer.pipeline.audits import REFERENCE_PORTRAITS
 from clinometer.pipeline.request import OF_SUITE
 from clinometer.report.model_card import CardInput, eval_results, merged, section_of
-from clinometer.report.rows import Row
 from clinometer.report.verdicts import Verdicts
+from clinometer.report.view import Row
 from clinometer.runs import Directory, Run
 from clinometer.runs.record import COUNTED
 from clinometer.studies import study_of

@@ -23,10 +23,9 @@ from clinometer.report.html import environment, light_inks, shown
 from clinometer.report.model_card import escaped as markdown_text
 from clinometer.report.model_card import one_line
 from clinometer.report.page import Page, Section
-from clinometer.report.rows import Scores
 from clinometer.report.sections import flat
 from clinometer.report.verdicts import Verdicts
-from clinometer.report.view import View
+from clinometer.report.view import Scores, View
 from clinometer.runs import Directory, Run
 from clinometer.studies import component_names
 from clinometer.studies.reporting import page_and_view

@@ -20,8 +20,8 @@ import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score, corrected, permuted
-from clinometer.metrics.stopping import ATTRIBUTE_LEVEL, anytime_q
 from clinometer.metrics.verdict import (
+    ATTRIBUTE_LEVEL,
     LEVEL,
     MISSING,
     REPEATS,
@@ -30,6 +30,7 @@ from clinometer.metrics.verdict import (
     ReasonCode,
     Verdict,
     against_each_zero,
+    anytime_q,
     decide_at_least_fewest,
     image_ends,
     judge_rows,

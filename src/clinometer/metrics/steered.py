@@ -32,9 +32,22 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.reading import AnsweredQuestion, known_pictures
 from clinometer.metrics.records import STEERABILITY, Score
-from clinometer.metrics.stopping import ATTRIBUTE_LEVEL, Evidence, anytime_p, in_family, without_inference
 from clinometer.metrics.transport import ReadPictures, count_by_kind, transport
-from clinometer.metrics.verdict import LEANING, LEVEL, MISSING, UNREAD, Judgement, ReasonCode, Verdict, judged_as
+from clinometer.metrics.verdict import (
+    ATTRIBUTE_LEVEL,
+    LEANING,
+    LEVEL,
+    MISSING,
+    UNREAD,
+    Evidence,
+    Judgement,
+    ReasonCode,
+    Verdict,
+    anytime_p,
+    in_family,
+    judged_as,
+    without_inference,
+)
 from clinometer.stats.confusion import CorrectedShares, Kinds, corrected_shares, pool_contexts
 from clinometer.stats.multiplicity import holm
 from clinometer.stats.power import POWER, images_to_decide

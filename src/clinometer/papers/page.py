@@ -45,8 +45,7 @@ from clinometer.papers.tables import LaidTable, component_rows, laid_out
 from clinometer.report import wording
 from clinometer.report.figures import Figure, figures_in, pdf_file, renamed, rows_figure, svg_file
 from clinometer.report.html import asset, environment, light_inks, page_style, style_and_script
-from clinometer.report.rows import Scores
-from clinometer.report.view import View
+from clinometer.report.view import Scores, View
 from clinometer.runs import Directory, Run
 from clinometer.runs.record import Departure, departures
 from clinometer.studies import study_of

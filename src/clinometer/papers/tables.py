@@ -15,7 +15,7 @@ import pandas as pd
 from clinometer.exports.latex import Column
 from clinometer.papers.paper import ComponentTable, CountedTable, PrintedTable
 from clinometer.report import wording
-from clinometer.report.rows import Row, Scores
+from clinometer.report.view import Row, Scores
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import pandas as pd
 
 from clinometer._cores import one_thread
 from clinometer.errors import RunMismatchError
-from clinometer.metrics.stopping import Evidence
+from clinometer.metrics.verdict import Evidence
 from clinometer.pipeline.results import compute_scores, resamples_of
 from clinometer.readings.fit import withhold_unfit
-from clinometer.report.rows import scores_table
+from clinometer.report.view import scores_table
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.plan import Sample
 from clinometer.runs.record import COUNTED

@@ -24,9 +24,8 @@ from clinometer.report.differences import (
 from clinometer.report.figures import COLOURS, SHAPE_CHARACTERS, SHAPES
 from clinometer.report.gallery import beside_each_other
 from clinometer.report.html import asset, environment, notebook_html, page_style, style_and_script
-from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.verdicts import digits_of
-from clinometer.report.view import ReportInput
+from clinometer.report.view import MEAN, ReportInput, Row, Scores
 from clinometer.report.wording import decided, difference_words, needed, not_measured, reason_words, too_few
 from clinometer.runs.several import Comparison, PooledRun, shared_encoders
 from clinometer.runs.storage import Directory

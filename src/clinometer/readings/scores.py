@@ -31,7 +31,7 @@ from clinometer.metrics.transport import ReadPictures
 from clinometer.models.protocols import Encoder
 from clinometer.ratings import has_ratings, ratings_of
 from clinometer.readings.standard import compare_with_standard, shares_of_readers
-from clinometer.report.rows import scores_table
+from clinometer.report.view import scores_table
 from clinometer.runs.answers import KINDS, KNOWN, KNOWN_SCHEMA, Clusters
 from clinometer.runs.run import Run
 from clinometer.runs.verification import lost_images

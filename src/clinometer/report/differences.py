@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic
 
 from clinometer.report import wording
-from clinometer.report.rows import MEAN, Row
 from clinometer.report.sections import card, facts, flat
-from clinometer.report.view import ReportInput, View
+from clinometer.report.view import MEAN, ReportInput, Row, View
 from clinometer.runs import Run
 from clinometer.runs.several import Comparison
 from clinometer.suites import Suite

@@ -25,7 +25,7 @@ from markupsafe import Markup
 
 from clinometer.report import wording
 from clinometer.report.fonts import font_faces
-from clinometer.report.rows import Row
+from clinometer.report.view import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

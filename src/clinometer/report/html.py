@@ -18,9 +18,8 @@ from clinometer._secrets import masked
 from clinometer.report import wording
 from clinometer.report.fonts import font_faces
 from clinometer.report.page import CHAPTERS, Page
-from clinometer.report.rows import Row
 from clinometer.report.verdicts import MOST_LISTED, Verdicts
-from clinometer.report.view import AT_A_VERDICT, ReportInput
+from clinometer.report.view import AT_A_VERDICT, ReportInput, Row
 
 
 def render_page(report: ReportInput, page: Page[Any]) -> str:

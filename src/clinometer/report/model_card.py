@@ -32,10 +32,9 @@ from clinometer.report import wording
 from clinometer.report.html import environment as page_environment
 from clinometer.report.page import Page
 from clinometer.report.readings import reader_table
-from clinometer.report.rows import Row
 from clinometer.report.sections import facts, measured_how, refusal_words
 from clinometer.report.verdicts import Verdicts, unmeasured
-from clinometer.report.view import PairView, ReportInput, View
+from clinometer.report.view import PairView, ReportInput, Row, View
 from clinometer.runs.departures import Departure
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ import numpy as np
 
 from clinometer.report import wording
 from clinometer.report.figures import HALO, Figure, Ink, canvas, draw_cell, drawable, finish, place, tidy
-from clinometer.report.rows import DECIDING_FLAG, READING_METRIC, STANDARD_METRIC, Row
-from clinometer.report.view import View
+from clinometer.report.view import DECIDING_FLAG, READING_METRIC, STANDARD_METRIC, Row, View
 
 CELL: Final = 92
 LABEL: Final = 170

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.figures import Figure, Ink, canvas, draw_intervals, finish, label_rows, place, tidy
-from clinometer.report.rows import BY_COSINES, MEAN, READING_METRIC, Row, Scores
 from clinometer.report.verdicts import Verdicts
-from clinometer.report.view import PairView, Tile, View
+from clinometer.report.view import BY_COSINES, MEAN, READING_METRIC, PairView, Row, Scores, Tile, View
 
 
 def how_sure(view: View, judged: Sequence[Verdicts], *, with_q: bool = True) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.rows import Row
+from clinometer.report.view import Row
 
 NO_VERDICT: Final = "there is no verdict"
 SHOWN: Final = 8

@@ -27,7 +27,7 @@ from clinometer.metrics.verdict import (
 )
 from clinometer.metrics.verdict import MISSING as MISSING_PICTURES
 from clinometer.metrics.verdict import READER as BY_READER
-from clinometer.report.rows import ABLATION_METRIC, Row
+from clinometer.report.view import ABLATION_METRIC, Row
 
 MINUS: Final = "\N{MINUS SIGN}"
 DASH: Final = "\N{EN DASH}"

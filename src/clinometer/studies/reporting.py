@@ -11,8 +11,7 @@ from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.models import reference
 from clinometer.ratings import mixed_raters
 from clinometer.report.page import Page
-from clinometer.report.rows import Row, Scores
-from clinometer.report.view import ReportInput
+from clinometer.report.view import ReportInput, Row, Scores
 from clinometer.runs import Run
 from clinometer.runs.record import is_checked, registration_in_words
 from clinometer.runs.verification import REPORT, missing_files, outdated

@@ -20,13 +20,12 @@ import pandas as pd
 from clinometer._cores import one_thread
 from clinometer.errors import RunCorruptError
 from clinometer.metrics import Score
-from clinometer.metrics.stopping import Evidence, StoppingRule
-from clinometer.metrics.verdict import Source
+from clinometer.metrics.verdict import Evidence, Source, StoppingRule
 from clinometer.models.protocols import Generator
 from clinometer.ratings import Rated
 from clinometer.report.differences import RunsCompared
 from clinometer.report.page import Page
-from clinometer.report.rows import Row
+from clinometer.report.view import Row
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.run import Run

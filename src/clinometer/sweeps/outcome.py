@@ -39,7 +39,7 @@ from clinometer.metrics.stopping import Evidence, StoppingRule, in_family
 from clinometer.pipeline.comparison import compare_runs, evidence_between, split_runs
 from clinometer.pipeline.execution import FIRST_ROUND, LATER_ROUND, rule_of
 from clinometer.pipeline.results import resamples_of, score_study
-from clinometer.report.rows import Scores, scores_table
+from clinometer.report.view import Scores, scores_table
 from clinometer.runs import Directory, NoProgress, Progress, Run
 from clinometer.runs.several import Comparison, pooled
 from clinometer.runs.verification import fingerprint_of_scores

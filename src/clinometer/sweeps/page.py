@@ -25,8 +25,8 @@ from clinometer.pipeline.comparison_page import (
 from clinometer.report import wording
 from clinometer.report.figures import Figure, Line, Step, bands_figure, span
 from clinometer.report.html import asset, environment, page_style, style_and_script
-from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.verdicts import digits_of
+from clinometer.report.view import MEAN, Row, Scores
 from clinometer.report.wording import decided, difference_words
 from clinometer.runs import Directory
 from clinometer.studies import component_names, study_of

@@ -32,7 +32,6 @@ from clinometer._secrets import masked
 from clinometer.pipeline.comparison_page import comparison_html
 from clinometer.report.differences import pair_names
 from clinometer.report.gallery import foremost_pictures
-from clinometer.report.rows import Scores
 from clinometer.report.verdicts import Verdicts
 from clinometer.report.view import View
 from clinometer.runs import Progress, Run

@@ -27,7 +27,7 @@ from clinometer.pipeline.comparison_page import comparison_html
 from clinometer.report import wording
 from clinometer.report.figures import Step, trend_figure
 from clinometer.report.html import asset, page_style, policy
-from clinometer.report.rows import MEAN, Row, Scores
+from clinometer.report.view import MEAN, Row, Scores
 from clinometer.runs import Directory
 from clinometer.runs.browse import found_below, stamp_of
 from clinometer.runs.plan import PLAN_LOST

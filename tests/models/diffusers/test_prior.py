@@ -7,7 +7,7 @@ import clinometer as cm
 from clinometer._torch import torch
 from clinometer.errors import Code, ModelError
 from clinometer.metrics import association_scores
-from clinometer.metrics.stopping import FIXED_ONLY
+from clinometer.metrics.verdict import FIXED_ONLY
 from clinometer.models import GenerationRequest
 from clinometer.models.diffusers.conditioning import DiffusersPrior, prior_of
 from clinometer.models.diffusers.pipeline import load

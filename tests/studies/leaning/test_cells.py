@@ -11,7 +11,7 @@ from clinometer.metrics.records import Score
 from clinometer.pipeline.results import render_html
 from clinometer.report import ReportInput, wording
 from clinometer.report.model_card import CardInput, eval_results, section_of
-from clinometer.report.rows import scores_table
+from clinometer.report.view import scores_table
 from clinometer.studies import study_of
 from clinometer.studies.leaning.embeddings import design_of_suite
 from clinometer.studies.leaning.view import LeaningView

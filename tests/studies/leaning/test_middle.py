@@ -11,7 +11,7 @@ import pytest
 from clinometer.metrics import Score
 from clinometer.metrics.mcas import COMPONENTS
 from clinometer.metrics.verdict import ReasonCode, Verdict, judge_family, withheld_by_shares
-from clinometer.report.rows import scores_table
+from clinometer.report.view import scores_table
 from clinometer.studies.leaning import Design, EncoderEmbeddings, crossed_study
 from clinometer.studies.leaning.scores.contrasts import II, contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.design import ResamplingSettings, StudySetup, layout_of

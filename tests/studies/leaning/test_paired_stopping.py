@@ -7,8 +7,7 @@ import pytest
 
 from clinometer.errors import Code, InvalidInputError
 from clinometer.metrics.records import Score
-from clinometer.metrics.stopping import ATTRIBUTE_LEVEL
-from clinometer.metrics.verdict import Verdict
+from clinometer.metrics.verdict import ATTRIBUTE_LEVEL, Verdict
 from clinometer.stats.multiplicity import e_benjamini_hochberg
 from clinometer.stats.sequential import e_value
 from clinometer.studies.leaning import evidence_of, paired_evidence

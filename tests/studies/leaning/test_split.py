@@ -15,7 +15,7 @@ from clinometer.errors import Code, RunMismatchError, SuiteError
 from clinometer.metrics.verdict import LEANING, Verdict
 from clinometer.models.protocols import GenerationResult
 from clinometer.pipeline.comparison import split_runs
-from clinometer.report.rows import Scores
+from clinometer.report.view import Scores
 from clinometer.stats.association import unit_vectors
 from clinometer.studies.leaning.compare import compare_leanings, split_rows
 from clinometer.studies.leaning.scores.differences import MissingPictures

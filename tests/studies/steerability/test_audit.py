@@ -8,7 +8,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import Code, ImportManifestError, InvalidInputError
-from clinometer.metrics.stopping import FIXED_ONLY
+from clinometer.metrics.verdict import FIXED_ONLY
 from clinometer.pipeline.results import render_html
 from clinometer.studies import study_of
 from clinometer.studies.reporting import report_input

@@ -8,7 +8,7 @@ import pytest
 from clinometer.metrics.prompt_sets import bilinear_mean, prompt_set
 from clinometer.metrics.records import BATCHES_KNOWN
 from clinometer.metrics.verdict import Verdict
-from clinometer.report.rows import Scores
+from clinometer.report.view import Scores
 from clinometer.studies.reporting import batches_in_words
 from clinometer.studies.t2iat import t2iat_study
 from clinometer.studies.t2iat.scores.stimuli import stimulus_cosines

@@ -14,9 +14,8 @@ from clinometer.metrics.records import Score
 from clinometer.models.protocols import Generator
 from clinometer.report.differences import Quantity, RunsCompared
 from clinometer.report.page import Page, Section
-from clinometer.report.rows import scores_table
 from clinometer.report.verdicts import Verdicts
-from clinometer.report.view import View
+from clinometer.report.view import View, scores_table
 from clinometer.runs import Progress, Run
 from clinometer.runs.plan import Sample
 from clinometer.studies.study import Pairing, PartStage, Pool, Scored, Study

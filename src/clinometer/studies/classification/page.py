@@ -10,10 +10,9 @@ from typing import Any, Final
 from clinometer.report import figures, wording
 from clinometer.report.gallery import Strip, all_there, counts_in_words, losses
 from clinometer.report.page import Page, Section
-from clinometer.report.rows import Row
 from clinometer.report.sections import masthead, measured_how, nothing_judged
 from clinometer.report.verdicts import Verdicts
-from clinometer.report.view import MOST_PER_PROMPT, Samples, StudyView
+from clinometer.report.view import MOST_PER_PROMPT, Row, Samples, StudyView
 from clinometer.suites import ClassificationSuite
 
 CELL: Final = 100

@@ -28,7 +28,7 @@ from clinometer.models.protocols import Denoiser, Denoises, Generator, offers
 from clinometer.report import wording
 from clinometer.report.differences import Quantity, RunsCompared, own_name
 from clinometer.report.page import Page
-from clinometer.report.rows import Row, scores_table
+from clinometer.report.view import Row, scores_table
 from clinometer.runs.ledger import CLASSIFICATIONS, part_name
 from clinometer.runs.progress import Progress, naming_errors
 from clinometer.runs.run import Run

@@ -31,10 +31,9 @@ from clinometer.readings.standard import compare_with_standard
 from clinometer.report import wording
 from clinometer.report.differences import Quantity, RunsCompared
 from clinometer.report.page import Page, Section
-from clinometer.report.rows import Row, Scores, scores_table
 from clinometer.report.sections import masthead, nothing_judged, nothing_told, rest_in_words
 from clinometer.report.verdicts import MOST_LISTED, Verdicts
-from clinometer.report.view import StudyView
+from clinometer.report.view import Row, Scores, StudyView, scores_table
 from clinometer.runs.ledger import COUNTS as COUNTS_FILE
 from clinometer.runs.run import Run
 from clinometer.runs.several import Comparison

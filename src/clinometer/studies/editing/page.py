@@ -10,10 +10,9 @@ from typing import Any, Final, NamedTuple
 
 from clinometer.report import figures, wording
 from clinometer.report.page import Page, Section
-from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections import masthead
 from clinometer.report.verdicts import Verdicts
-from clinometer.report.view import StudyView, Thumbnail, is_flagged, thumbnail
+from clinometer.report.view import Row, StudyView, Thumbnail, is_empty, is_flagged, thumbnail
 from clinometer.report.wording import leans, needed, not_measured, reason_words, verdict_group_of, withheld
 from clinometer.studies.editing.scores import PIXELS
 from clinometer.suites import EditingSuite

@@ -18,7 +18,7 @@ from clinometer.report import wording
 from clinometer.report.differences import Quantity, RunsCompared, by_label
 from clinometer.report.figures import rows_figure
 from clinometer.report.page import Page
-from clinometer.report.rows import Row, scores_table
+from clinometer.report.view import Row, scores_table
 from clinometer.runs.drawing import draw_parts, note_drawn_images, price_of
 from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.progress import Failures, Progress

@@ -4,7 +4,7 @@ MCAS, internal bias, xMCAS and other audits' numbers, from embeddings alone. Wha
 rows out. How a run reads, stops and shows them is in the room's other modules.
 """
 
-from clinometer.metrics.stopping import Evidence, StoppingRule
+from clinometer.metrics.verdict import Evidence, StoppingRule
 from clinometer.studies.leaning.scores.components import own_text_rows, prior_rows
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.encoder_check import ReaderCheck, reader_checks, withheld

@@ -25,7 +25,7 @@ from clinometer.report.figures import (
     span,
     tidy,
 )
-from clinometer.report.rows import Row
+from clinometer.report.view import Row
 from clinometer.report.wording import verdict_group_of
 from clinometer.studies.leaning.view import COMPONENT_MEANINGS, COMPONENT_NAMES, Concept, Curve, LeaningView
 

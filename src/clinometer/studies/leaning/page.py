@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.page import Page, Section
-from clinometer.report.rows import Row
 from clinometer.report.sections import leanings_in_words, masthead, nothing_judged, nothing_told
 from clinometer.report.verdicts import SHOWN, Summary, Verdicts, unmeasured
+from clinometer.report.view import Row
 from clinometer.report.wording import IN_PROPORTION, leans, note, qualification, without_estimate
 from clinometer.studies.leaning import sections
 from clinometer.studies.leaning.figures import forest_figure, planted_probabilities, shown_concepts

@@ -18,7 +18,7 @@ from clinometer.metrics.records import MEAN, TRACE
 from clinometer.ratings import Rated
 from clinometer.report.differences import RunsCompared
 from clinometer.report.page import Page
-from clinometer.report.rows import Scores, scores_table
+from clinometer.report.view import Scores, scores_table
 from clinometer.runs.run import Run
 from clinometer.runs.several import PooledRun
 from clinometer.stats.association import association_scores

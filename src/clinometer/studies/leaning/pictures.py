@@ -9,9 +9,8 @@ from typing import Any, Final
 from clinometer.report import wording
 from clinometer.report.figures import Figure, Line, Step, bands_figure
 from clinometer.report.gallery import Strip, all_there, counts_in_words, losses
-from clinometer.report.rows import MEAN, Row
 from clinometer.report.sections import refusal_words
-from clinometer.report.view import Samples, Tile, is_flagged, text_of, thumbnail
+from clinometer.report.view import MEAN, Row, Samples, Tile, is_flagged, text_of, thumbnail
 from clinometer.studies.leaning.view import LeaningView
 
 Prompts = Mapping[tuple[str, ...], Samples]

@@ -24,7 +24,7 @@ from clinometer.report.figures import (
     span,
     tidy,
 )
-from clinometer.report.rows import Row
+from clinometer.report.view import Row
 from clinometer.studies.leaning.view import LeaningView
 
 CENTROID: Final = (1 / 3, 0.0)

@@ -32,7 +32,7 @@ from clinometer.report.figures import (
     span,
     tidy,
 )
-from clinometer.report.rows import Row, Scores
+from clinometer.report.view import Row, Scores
 from clinometer.report.wording import difference_words
 from clinometer.runs.several import Comparison
 from clinometer.studies.leaning.figures import finish_internal_axes, finish_lean_axis, points_of, scale_alpha

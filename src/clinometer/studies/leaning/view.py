@@ -16,8 +16,7 @@ from typing import Any, Final
 from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
 from clinometer.metrics.verdict import Source, source_of
 from clinometer.report import wording
-from clinometer.report.rows import Row
-from clinometer.report.view import PairView
+from clinometer.report.view import PairView, Row
 from clinometer.report.wording import VerdictGroup, not_measured, verdict_group_of
 from clinometer.suites import LeaningSuite
 

@@ -11,7 +11,7 @@ from clinometer.metrics.differences import RUNS
 from clinometer.metrics.records import Score
 from clinometer.report import wording
 from clinometer.report.differences import DifferenceTable, difference_table
-from clinometer.report.rows import Row, Scores
+from clinometer.report.view import Row, Scores
 from clinometer.report.wording import decided, difference_words, not_measured, of_these_prompts
 from clinometer.runs.run import Run
 from clinometer.runs.several import Comparison

@@ -13,16 +13,19 @@ import pandas as pd
 from clinometer.report import figures, wording
 from clinometer.report.gallery import all_there, counts_in_words, losses
 from clinometer.report.page import Page, Section
-from clinometer.report.rows import DECIDING_FLAG, READING_METRIC, STEERABILITY_METRIC, Row
 from clinometer.report.sections import masthead, nothing_told, rest_in_words
 from clinometer.report.verdicts import Verdicts
 from clinometer.report.view import (
     AT_A_VERDICT,
+    DECIDING_FLAG,
     FEWEST_PER_PROMPT,
     MOST_IMAGES,
     MOST_PER_PROMPT,
+    READING_METRIC,
+    STEERABILITY_METRIC,
     Album,
     ReportInput,
+    Row,
     Samples,
     StudyView,
     Tile,

@@ -18,14 +18,14 @@ from clinometer.metrics.reading import AnsweredQuestion
 from clinometer.metrics.records import Score
 from clinometer.metrics.steerability import steerability_rows
 from clinometer.metrics.steered import SteeredPictures, gap_evidence, rows_when_stopped
-from clinometer.metrics.stopping import StoppingRule
 from clinometer.metrics.transport import ReadPictures
+from clinometer.metrics.verdict import StoppingRule
 from clinometer.readings.fit import unfit
 from clinometer.readings.scores import known_errors, pictures_as_read, unread_in_words, vectors_of_some
 from clinometer.report import wording
 from clinometer.report.differences import Quantity, RunsCompared
 from clinometer.report.page import Page
-from clinometer.report.rows import Row, Scores, scores_table
+from clinometer.report.view import Row, Scores, scores_table
 from clinometer.runs.run import Run
 from clinometer.runs.several import Comparison
 from clinometer.stats.association import association_scores, nearest_group, unit_vectors

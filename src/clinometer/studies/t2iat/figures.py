@@ -12,8 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from clinometer.report import figures, wording
-from clinometer.report.rows import Row
-from clinometer.report.view import PairView
+from clinometer.report.view import PairView, Row
 from clinometer.suites import T2iatSuite
 
 _LEFT: Final = 168

@@ -8,9 +8,8 @@ from typing import Any, Final
 from clinometer.report import sections, wording
 from clinometer.report.gallery import Strip, all_there, counts_in_words, losses
 from clinometer.report.page import Page, Section
-from clinometer.report.rows import Row
 from clinometer.report.verdicts import Verdicts
-from clinometer.report.view import FEWEST_PER_PROMPT, MOST_IMAGES, MOST_PER_PROMPT, Samples
+from clinometer.report.view import FEWEST_PER_PROMPT, MOST_IMAGES, MOST_PER_PROMPT, Row, Samples
 from clinometer.studies.t2iat.figures import (
     T2IATView,
     arrow_figure,

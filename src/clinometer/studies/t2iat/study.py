@@ -17,7 +17,7 @@ from clinometer.ratings import Rated
 from clinometer.report import wording
 from clinometer.report.differences import Quantity, RunsCompared, own_name
 from clinometer.report.page import Page
-from clinometer.report.rows import Row, scores_table
+from clinometer.report.view import Row, scores_table
 from clinometer.runs.embeddings import ImageVectors, NamedVectors
 from clinometer.runs.run import Run
 from clinometer.stats.association import association_scores

@@ -54,16 +54,23 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, judged_when_stopped
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, TEXT_PART
 from clinometer.metrics.records import Score
-from clinometer.metrics.stopping import (
+from clinometer.metrics.verdict import (
     ATTRIBUTE_LEVEL,
     FIXED_ONLY,
+    LEANING,
+    LEVEL,
+    MISSING,
+    REPEATS,
     Evidence,
+    Judgement,
+    ReasonCode,
     StoppingRule,
+    Verdict,
     anytime_p,
     in_family,
+    judged_as,
     without_inference,
 )
-from clinometer.metrics.verdict import LEANING, LEVEL, MISSING, REPEATS, Judgement, ReasonCode, Verdict, judged_as
 from clinometer.stats.multiplicity import holm
 from clinometer.stats.power import POWER, factors_by_steps, images_to_decide
 from clinometer.stats.sequential import chance_to_reach, confidence_sequence, e_value
