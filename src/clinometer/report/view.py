@@ -344,7 +344,7 @@ class Album:
 Sample = Mapping[str, Any]
 
 
-class _Row(Mapping[str, Any]):
+class _SampleRow(Mapping[str, Any]):
     """A row of a table."""
 
     def __init__(self, table: pd.DataFrame, at: int) -> None:
@@ -378,7 +378,7 @@ class Samples(Sequence[Sample]):
     def __getitem__(self, at: int | slice) -> Sample | Samples:
         if isinstance(at, slice):
             return Samples(self._table, self._rows[at])
-        return _Row(self._table, int(self._rows[at]))
+        return _SampleRow(self._table, int(self._rows[at]))
 
     def counts(self, name: str) -> Counter[str]:
         """Count each text of a column, in the order in which they first appear."""
