@@ -12,7 +12,7 @@ import pytest
 from clinometer.models import reference
 from clinometer.pipeline.results import render_html
 from clinometer.report import wording
-from clinometer.report.rows import Row
+from clinometer.report.view import Row
 from clinometer.studies.leaning.sections import APART
 from tests import quick
 from tests.report.page import Page, with_only

@@ -7,12 +7,10 @@ from math import ceil, isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.figures import Figure
-from clinometer.report.figures.marks import ENCODER_SHAPES, SHAPE_CHARACTERS
-from clinometer.report.readers import confusion_figure
-from clinometer.report.rows import ABLATION_METRIC, BY_COSINES, OWN_TEXT_METRIC, PRIOR_METRIC, Row
+from clinometer.report.figures import ENCODER_SHAPES, SHAPE_CHARACTERS, Figure
+from clinometer.report.readings import confusion_figure
 from clinometer.report.verdicts import digits_of
-from clinometer.report.view import View
+from clinometer.report.view import ABLATION_METRIC, BY_COSINES, OWN_TEXT_METRIC, PRIOR_METRIC, Row, View
 from clinometer.report.wording import too_few, without_estimate
 from clinometer.studies.leaning.figures import (
     category_figure,

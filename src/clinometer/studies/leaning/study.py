@@ -39,12 +39,15 @@ from clinometer.studies.leaning.pair_and_axes import compare_fidelity, shape_of
 from clinometer.studies.leaning.scores.measuring import pairs_counted_once
 from clinometer.studies.leaning.scores.rows import images_needed
 from clinometer.studies.leaning.view import COMPONENT_NAMES, axes_of, axis_component
-from clinometer.studies.printed import PrintedCell, PrintedCells, PrintedTable, RunNumber
 from clinometer.studies.study import (
     ComparedGroups,
     Pairing,
     PartStage,
     Pool,
+    PrintedCell,
+    PrintedCells,
+    PrintedTable,
+    RunNumber,
     Scored,
     Study,
     WholeStage,
