@@ -336,10 +336,7 @@ def bootstrap_draws(
     Resampling the images of a resampled prompt again would count their noise twice: the prompts' means vary by it
     already (Davison & Hinkley 1997, §3.8).
     """
-    x, y = (
-        set_draws(prompt_set, resamples, child, prompts=prompts)
-        for prompt_set, child in zip(sets, rng.spawn(2), strict=True)
-    )
+    x, y = (set_draws(each, resamples, child, prompts=prompts) for each, child in zip(sets, rng.spawn(2), strict=True))
     return difference_draws((x, y), sets)
 
 

@@ -152,7 +152,7 @@ class Scores:
         return cast("list[Row]", [self._made[place] for place in places])
 
 
-_DEFAULTS: Final[dict[str, Any]] = {field.name: field.default for field in fields(Row)}
+_DEFAULTS: Final[dict[str, Any]] = {each.name: each.default for each in fields(Row)}
 
 
 def _cells(column: pd.Series, default: Any) -> np.ndarray:
@@ -182,7 +182,7 @@ def scores_table(scores: Iterable[records.Score]) -> pd.DataFrame:
     rows, tables = iter(scores), list[pd.DataFrame]()
     while (some := list(islice(rows, ROWS_AT_ONCE))) or not tables:
         tables.append(
-            pd.DataFrame({field.name: [getattr(row, field.name) for row in some] for field in fields(records.Score)})
+            pd.DataFrame({each.name: [getattr(row, each.name) for row in some] for each in fields(records.Score)})
         )
     return tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=True)
 
