@@ -372,7 +372,6 @@ def difference_row(
     answers: int | None,
     n_permutations: int,
     rng: np.random.Generator,
-    confidence: float = 0.95,
     **named: Any,
 ) -> Score:
     """``Δ = θ(second) − θ(first)`` of one column, its interval, and p under the null that the models do alike.
@@ -381,11 +380,9 @@ def difference_row(
     portraits, of both runs where they are not paired.
     """
     parts = [
-        mean_difference(pair.first[group][:, 0], pair.second[group][:, 0], paired=pair.paired, confidence=confidence)
+        mean_difference(pair.first[group][:, 0], pair.second[group][:, 0], paired=pair.paired)
         if answers is None
-        else share_difference(
-            pair.first[group][:, 0], pair.second[group][:, 0], answers, paired=pair.paired, confidence=confidence
-        )
+        else share_difference(pair.first[group][:, 0], pair.second[group][:, 0], answers, paired=pair.paired)
         for group in weights
     ]
     row = _note_what_lacks(_row(contrast(parts, list(weights.values())), component, **named), pair.lacking(weights))
@@ -405,7 +402,6 @@ def portrait_magnitude(
     *,
     n_permutations: int,
     rng: np.random.Generator,
-    confidence: float = 0.95,
 ) -> Score:
     """Return which run leans more: ``mean_c |θ_c(second)| − mean_c |θ_c(first)|`` over the columns c.
 
@@ -434,7 +430,6 @@ def portrait_magnitude(
             terms[~pool.second & inside] @ signs[0] / len(signs[0]),
             terms[pool.second & inside] @ signs[1] / len(signs[1]),
             paired=pair.paired,
-            confidence=confidence,
         )
         for group in weights
         for inside in [pool.groups == group]

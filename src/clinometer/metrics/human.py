@@ -65,10 +65,10 @@ def human_rows(study: HumanStudy) -> list[Score]:
 def _people(study: HumanStudy, concept: RatedConcept, answer: int, outside: np.ndarray | None, component: str) -> Score:
     chosen = concept.chosen(answer)
     if concept.whole:  # raters are the units: each saw all images of the concept at once
-        share = rated_share(chosen.T, outside=None if outside is None else outside.T, confidence=study.confidence)
+        share = rated_share(chosen.T, outside=None if outside is None else outside.T)
     else:
         strata, sizes = concept.strata, concept.sizes
-        share = rated_share(chosen, outside=outside, strata=strata, sizes=sizes, confidence=study.confidence)
+        share = rated_share(chosen, outside=outside, strata=strata, sizes=sizes)
     return Score(
         metric=HUMAN, component=component, concept=concept.name, category=concept.category,
         group=study.answers[answer], encoder="", value=share.value, low=share.low, high=share.high, n_target=share.n,
@@ -86,9 +86,9 @@ def _correct(study: HumanStudy, concept: RatedConcept, encoder: str) -> list[Sco
     chosen = concept.chosen(study.a)
     estimate = rated_share(
         chosen, concept.readings[encoder], concept.unrated[encoder], outside=concept.other_than(study.a, study.b),
-        strata=concept.strata, sizes=concept.sizes, confidence=study.confidence,
+        strata=concept.strata, sizes=concept.sizes,
     )  # fmt: skip
-    more = more_items_to_reach(study.margin, estimate, confidence=study.confidence)
+    more = more_items_to_reach(study.margin, estimate)
     about = {
         "metric": HUMAN, "concept": concept.name, "category": concept.category, "group": study.answers[study.a],
         "encoder": encoder, "n_target": estimate.n_all, "n_a": rated_items(chosen),
@@ -110,7 +110,7 @@ def agreement_rows(study: HumanStudy) -> list[Score]:
     ``n_target`` counts items that two or more rated, repeated items, and items with a known answer; ``n_a`` raters.
     """
     table = study.table
-    alpha = krippendorff_alpha(table, confidence=study.confidence, n_resamples=RESAMPLES)
+    alpha = krippendorff_alpha(table, n_resamples=RESAMPLES)
     return [
         Score(
             metric=HUMAN, component="alpha", encoder="", value=alpha.value, low=alpha.low, high=alpha.high,
@@ -132,7 +132,7 @@ def correlation_rows(study: HumanStudy, shares: Mapping[str, float]) -> list[Sco
         pairs = [(value, machine.values.get(name, nan)) for name, value in shares.items()]
         both = [pair for pair in pairs if isfinite(pair[0]) and isfinite(pair[1])]
         people, scores = np.array(both).reshape(-1, 2).T
-        tau = kendall_tau_b(people, scores, confidence=study.confidence)
+        tau = kendall_tau_b(people, scores)
         rows.append(Score(
             metric=HUMAN, component="tau", setting=machine.name, encoder=machine.encoder, value=tau.value, low=tau.low,
             high=tau.high, p=tau.p, test="τ = 0, two-sided", n_target=tau.n, reason=tau.reason,
@@ -142,7 +142,7 @@ def correlation_rows(study: HumanStudy, shares: Mapping[str, float]) -> list[Sco
 
 
 def _rate(component: str, count: int, n: int, nothing: str, study: HumanStudy) -> Score:
-    rate = wilson_interval(count, n, study.confidence)
+    rate = wilson_interval(count, n)
     return Score(
         metric=HUMAN, component=component, encoder="", value=rate.value, low=rate.low, high=rate.high, n_target=n,
         n_a=raters_of(study.table), reason=nothing if n == 0 else "",
@@ -179,7 +179,7 @@ def encoder_rows(study: HumanStudy) -> list[Score]:
             )  # fmt: skip
             if len(yes):
                 share = float(w @ yes / w.sum())
-                low, high = wilson_at(share, float(w.sum() ** 2 / (w @ w)), study.confidence)
+                low, high = wilson_at(share, float(w.sum() ** 2 / (w @ w)))
                 row = replace(row, value=share, low=low, high=high)
             rows.append(row)
     return rows
@@ -292,7 +292,6 @@ class HumanStudy:
     checks: int = 0
     machine: tuple[MachineScores, ...] = ()
     margin: float = 0.05
-    confidence: float = 0.95
 
     def __post_init__(self) -> None:
         raters = {len(concept.answers) for concept in self.concepts}
@@ -342,7 +341,6 @@ class PairedStudy:
     answers: np.ndarray
     pictures: np.ndarray
     raters: np.ndarray
-    confidence: float = 0.95
 
 
 def paired_rows(study: PairedStudy) -> list[Score]:
@@ -354,7 +352,6 @@ def paired_rows(study: PairedStudy) -> list[Score]:
     found = paired_strengths(
         study.left, study.right, study.answers, names=tuple(concept or group for concept, _, group in study.units),
         raters=study.raters, left_pictures=study.pictures[:, 0], right_pictures=study.pictures[:, 1],
-        confidence=study.confidence,
     )  # fmt: skip
     about = Score(
         metric=HUMAN, component="strength", setting=study.question, encoder="", n_target=found.n, n_a=found.n_raters,
@@ -380,6 +377,6 @@ def paired_rows(study: PairedStudy) -> list[Score]:
         high=float(left.high[0]), p=float(left.p[0]), q=float(left.p[0]), family=f"{HUMAN}: a test by itself",
         test="Student's t, over raters and pictures",
     )  # fmt: skip
-    ties = wilson_interval(int((study.answers == 2).sum()), found.n, study.confidence)
+    ties = wilson_interval(int((study.answers == 2).sum()), found.n)
     tied = replace(about, component="tied", category="all", value=ties.value, low=ties.low, high=ties.high)
     return [*rows("strength", found.strength, 0.0), *rows("preferred", found.preferred, 0.5), position, tied]

@@ -336,12 +336,12 @@ def reader_agreement(
     }
 
 
-def confusion_rows(each: AnsweredQuestion, *, confidence: float = 0.95) -> list[Score]:
+def confusion_rows(each: AnsweredQuestion) -> list[Score]:
     """Make rows ``confusion``: how often images of a known ``group`` are read as what ``setting`` says."""
     rows = []
     for group, counts in zip(each.groups, each.known.tolist(), strict=True):
         for answer, count in zip((*each.groups, CANNOT_TELL), counts, strict=True):
-            rate = wilson_interval(count, sum(counts), confidence)
+            rate = wilson_interval(count, sum(counts))
             rows.append(
                 Score(
                     metric=READING, component="confusion", group=group, encoder=each.reader, value=rate.value,
@@ -352,7 +352,7 @@ def confusion_rows(each: AnsweredQuestion, *, confidence: float = 0.95) -> list[
     return rows
 
 
-def peer_rows(each: AnsweredQuestion, *, confidence: float = 0.95) -> list[Score]:
+def peer_rows(each: AnsweredQuestion) -> list[Score]:
     """Return what other audits would report by a reader: a row a concept and number, ``null`` its value under parity.
 
     ``n_target`` are the images that are read as a group; the others, ``n_a``, are dropped as those audits do.
@@ -364,7 +364,7 @@ def peer_rows(each: AnsweredQuestion, *, confidence: float = 0.95) -> list[Score
             n_a=int(concept.counts[-1]), reason=score.reason,
         )
         for concept in each.concepts
-        for name, score in peer_scores(concept.counts, confidence=confidence).items()
+        for name, score in peer_scores(concept.counts).items()
     ]  # fmt: skip
 
 
@@ -408,10 +408,10 @@ def planned_rows(each: AnsweredQuestion, rows: Iterable[Score]) -> list[Score]:
     return planned
 
 
-def agreement_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:
+def agreement_rows(read: ReadImages) -> list[Score]:
     """Make rows ``alpha``: of all readers and people (by what most saw), and of pairs, ``encoder`` and ``group``."""
     people = {PEOPLE: np.where((most := majority(read.people, len(read.groups) + 1)) < 0, np.nan, most)}
-    alphas = reader_agreement({**read.answers, **(people if len(read.people) else {})}, confidence=confidence)
+    alphas = reader_agreement({**read.answers, **(people if len(read.people) else {})})
     return [
         Score(
             metric=READING, component="alpha", setting=read.question, encoder=names[0] if len(names) == 2 else "",
@@ -461,7 +461,7 @@ def with_changed(rows: Sequence[Score], changed: Collection[str]) -> list[Score]
     return [flagged(row) if row.encoder in changed else row for row in rows]
 
 
-def rated_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:
+def rated_rows(read: ReadImages) -> list[Score]:
     """Make rows ``rated_share`` and ``ratings_to_decide``: what people and a reader say together.
 
     The rated images count as a simple random sample of the concept's. ``n_target`` are all images, ``n_a`` the rated.
@@ -474,7 +474,7 @@ def rated_rows(read: ReadImages, *, confidence: float = 0.95) -> list[Score]:
             if not rated.any():
                 continue
             f = answers[images]
-            rated_shares = rated_group_shares(table[:, rated], f[rated], f[~rated], groups=k, confidence=confidence)
+            rated_shares = rated_group_shares(table[:, rated], f[rated], f[~rated], groups=k)
             about = {"metric": READING, "concept": concept, "category": category, "setting": read.question,
                      "encoder": reader, "n_target": len(images), "n_a": int(rated.sum())}  # fmt: skip
             rows += [

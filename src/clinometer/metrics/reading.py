@@ -261,7 +261,7 @@ class OpenAnswers:
     associations: Mapping[tuple[str, str], ConceptAssociation]
 
 
-def reading_rows(answered: Sequence[AnsweredQuestion], *, decider: str = "", confidence: float = 0.95) -> list[Score]:
+def reading_rows(answered: Sequence[AnsweredQuestion], *, decider: str = "") -> list[Score]:
     """Report what readers answer about each concept, how often each errs, and whose verdict stands.
 
     ``decider`` : the reader whose verdicts stand; else of each question the one that tells its groups apart best. What
@@ -270,8 +270,8 @@ def reading_rows(answered: Sequence[AnsweredQuestion], *, decider: str = "", con
     rows: list[Score] = []
     for question in dict.fromkeys(each.question for each in answered):
         asked = [each for each in answered if each.question == question]
-        judged = {each.reader: _shares(each, confidence) for each in asked}
-        separations = {each.reader: _separation(each, confidence) for each in asked}
+        judged = {each.reader: _shares(each) for each in asked}
+        separations = {each.reader: _separation(each) for each in asked}
         # the verdicts of who was named stand, or of who tells the groups apart best; else of the first
         able = [row for row in separations.values() if row.p <= 0.05]
         if decider in judged:
@@ -289,11 +289,11 @@ def reading_rows(answered: Sequence[AnsweredQuestion], *, decider: str = "", con
                 separations[chosen] = replace(
                     separations[chosen], flag=DECIDES, reason="; ".join(filter(None, (why, separations[chosen].reason)))
                 )
-            rows += [*own, *_errors(each, confidence), separations[each.reader], *concentration_rows(each, confidence)]
+            rows += [*own, *_errors(each), separations[each.reader], *concentration_rows(each)]
     return rows
 
 
-def _shares(each: AnsweredQuestion, confidence: float) -> list[Score]:
+def _shares(each: AnsweredQuestion) -> list[Score]:
     """Make the rows of every concept: raw and corrected shares, with verdicts, and what could not be told."""
     rows, corrected_rows = list[Score](), list[Score]()
     for concept in each.concepts:
@@ -304,13 +304,13 @@ def _shares(each: AnsweredQuestion, confidence: float) -> list[Score]:
         )  # fmt: skip
         n, unread = about.n_target, int(concept.counts[-1])
         for group, count in zip(each.groups, concept.counts[:-1].tolist(), strict=True):
-            share = wilson_interval(count, n, confidence)
+            share = wilson_interval(count, n)
             row = replace(
                 about, group=group, value=share.value, low=share.low, high=share.high, null=1 / len(each.groups),
                 reason=share.reason,
             )  # fmt: skip
-            rows.append(with_share_bounds(row, count, n, confidence, unread))
-            among = wilson_interval(count, n - unread, confidence)
+            rows.append(with_share_bounds(row, count, n, unread))
+            among = wilson_interval(count, n - unread)
             row = replace(
                 about, component="read_share", group=group, value=among.value, low=among.low, high=among.high,
                 null=1 / len(each.groups), n_target=n - unread, reason=among.reason,
@@ -319,16 +319,16 @@ def _shares(each: AnsweredQuestion, confidence: float) -> list[Score]:
                 low, high = _fill_ends(among.low, among.high, open_to_it / (n + concept.missing))
                 row = replace(row, bound_low=low, bound_high=high)
             rows.append(row)
-        none = wilson_interval(unread, n, confidence)
+        none = wilson_interval(unread, n)
         rows.append(replace(
             about, component="unread", value=none.value, low=none.low, high=none.high,
             reason=none.reason or concept.unread,
         ))  # fmt: skip
-        corrected_rows += _correct(about, each, concept, confidence)
+        corrected_rows += _correct(about, each, concept)
     return rows + _judge(corrected_rows, each)
 
 
-def _correct(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, confidence: float) -> Iterator[Score]:
+def _correct(about: Score, each: AnsweredQuestion, concept: ConceptAnswers) -> Iterator[Score]:
     """Correct a concept's shares; with the ends that pictures without a group allow, by the reason for that."""
     groups, known, y = each.groups, each.known, concept.counts
     lacking = [group for group, row in zip(groups, known, strict=True) if not row.sum()]
@@ -340,7 +340,7 @@ def _correct(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, conf
         return
     pictures, truths, asked = _pictures_of(each, concept)
     tables, kinds = count_by_kind(pictures, truths, asked, groups=len(groups))
-    found = corrected_shares(y, tables, confidence=confidence, kinds=kinds)
+    found = corrected_shares(y, tables, kinds=kinds)
     alike = transport(asked, pictures, truths, groups=len(groups))
     yield replace(
         about, component="transport", value=alike.p, null=nan, p=alike.p, n_a=int(known.sum()), flag=alike.answer,
@@ -357,7 +357,7 @@ def _correct(about: Score, each: AnsweredQuestion, concept: ConceptAnswers, conf
         for k, group in enumerate(groups):
             yield replace(about, group=group, n_a=int(known[k].sum()), reason=reason, reason_code=code)
         return
-    p = share_p_values(y, tables, 1 / len(groups), kinds=kinds, confidence=confidence)
+    p = share_p_values(y, tables, 1 / len(groups), kinds=kinds)
     n, unread, missing = about.n_target, int(y[-1]), concept.missing
     for k, group in enumerate(groups):
         row = replace(
@@ -445,7 +445,7 @@ def _fill_ends(low: float, high: float, share: float) -> tuple[float, float]:
     return (1 - share) * low, (1 - share) * high + share
 
 
-def concentration_rows(each: AnsweredQuestion, confidence: float = 0.95) -> Iterator[Score]:
+def concentration_rows(each: AnsweredQuestion) -> Iterator[Score]:
     """Report for which concepts all images that are read are read as one value, and of how many that is by chance.
 
     ``one_value`` is 1 where the n_target images of a concept are all read as ``group``, else 0, with n_a of them read
@@ -454,7 +454,7 @@ def concentration_rows(each: AnsweredQuestion, confidence: float = 0.95) -> Iter
     the same shares in all concepts.
     """
     read = np.array([concept.counts[:-1] for concept in each.concepts]).reshape(-1, len(each.groups))
-    result = concentration(read, each.known[:, :-1], confidence=confidence)
+    result = concentration(read, each.known[:, :-1])
     about = Score(metric=READING, component="one_value", encoder=each.reader, setting=each.question)
     for concept, counts, one, chance in zip(each.concepts, read, result.group.tolist(), result.chance, strict=True):
         n = int(counts.sum())
@@ -512,12 +512,12 @@ def _flag_disputed(row: Score, others: Iterable[Sequence[Score]]) -> Score:
     return replace(row, flag=DECIDES, depends_on=f"{row.depends_on} {READER}".strip() if disputed else row.depends_on)
 
 
-def _errors(each: AnsweredQuestion, confidence: float) -> Iterator[Score]:
+def _errors(each: AnsweredQuestion) -> Iterator[Score]:
     """Report how the images of each known group are read."""
     for k, (group, row) in enumerate(zip(each.groups, each.known, strict=True)):
         n = int(row.sum())
         for component, count in (("recall", row[k]), ("unread_known", row[-1])):
-            rate = wilson_interval(int(count), n, confidence)
+            rate = wilson_interval(int(count), n)
             yield Score(
                 metric=READING, component=component, group=group, encoder=each.reader, setting=each.question,
                 value=rate.value, low=rate.low, high=rate.high, n_target=n, test=each.source,
@@ -525,7 +525,7 @@ def _errors(each: AnsweredQuestion, confidence: float) -> Iterator[Score]:
             )  # fmt: skip
 
 
-def _separation(each: AnsweredQuestion, confidence: float) -> Score:
+def _separation(each: AnsweredQuestion) -> Score:
     """Report how well a reader distinguishes the groups: the smallest singular value of its errors, p that it is 0."""
     row = Score(
         metric=READING, component="separation", encoder=each.reader, setting=each.question, null=0.0,
@@ -534,7 +534,7 @@ def _separation(each: AnsweredQuestion, confidence: float) -> Score:
     if not each.known.sum(axis=1).all():
         return replace(row, reason="no image is known to show some of the groups")
     nobody = np.zeros(len(each.groups) + 1)
-    found = corrected_shares(nobody, each.known, confidence=confidence)
+    found = corrected_shares(nobody, each.known)
     reason = "" if found.identified else found.reason
     return replace(
         row, value=found.separation, p=found.separation_p if isfinite(found.separation_p) else nan, reason=reason
@@ -547,9 +547,7 @@ MOST_FREQUENT: Final = 20
 BY_DEALING_TWO: Final = "images permuted between both concepts"
 
 
-def open_rows(
-    told: OpenAnswers, reader: str, question: str, categories: Mapping[str, str], *, confidence: float = 0.95
-) -> list[Score]:
+def open_rows(told: OpenAnswers, reader: str, question: str, categories: Mapping[str, str]) -> list[Score]:
     """Report what was said to an open question.
 
     ``open_share`` : of a concept's images with an answer, the share of those that say ``group``, Wilson's interval;
@@ -568,12 +566,12 @@ def open_rows(
         for k, answer in enumerate(found.answers):
             count = int(found.counts[c, k])
             if count or k < MOST_FREQUENT:
-                share = wilson_interval(count, n, confidence)
+                share = wilson_interval(count, n)
                 rows.append(replace(
                     own, group=answer, value=share.value, low=share.low, high=share.high, null=float(common[k]),
                     n_target=n, n_a=count,
                 ))  # fmt: skip
-        none = wilson_interval(unread, n + unread, confidence)
+        none = wilson_interval(unread, n + unread)
         rows.append(replace(
             own, component="open_unread", value=none.value, low=none.low, high=none.high, n_target=n + unread,
         ))  # fmt: skip

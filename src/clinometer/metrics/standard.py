@@ -415,7 +415,7 @@ def _ratios_within(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.nd
         return np.minimum(low / _largest_other(high), 1.0), np.minimum(high / _largest_other(low), 1.0)
 
 
-def selection_rows(held: SourceShares, confidence: float = 0.95) -> list[Score]:
+def selection_rows(held: SourceShares) -> list[Score]:
     """Make the rows ``smallest``, and of three groups or more ``to_largest``, of each concept and of all together.
 
     Those of all concepts are of the shares of all their images (``held.overall``, or counted here). q corrects over the
@@ -424,7 +424,7 @@ def selection_rows(held: SourceShares, confidence: float = 0.95) -> list[Score]:
     k = len(held.groups)
     by_concept = [list(held.rows[at : at + k]) for at in range(0, len(held.rows), k)]
     counted = held.known is None and held.counts is not None
-    by_concept += [list(held.overall)] if held.overall else list(_pooled(held, confidence)) if counted else []
+    by_concept += [list(held.overall)] if held.overall else list(_pooled(held)) if counted else []
     if not by_concept:
         return []
     share, low, high, bound_low, bound_high = (
@@ -432,7 +432,7 @@ def selection_rows(held: SourceShares, confidence: float = 0.95) -> list[Score]:
         for name in ("value", "low", "high", "bound_low", "bound_high")
     )
     worth = np.array([rows[0].n_target for rows in by_concept]) if counted else None
-    ratios = selection_ratios(share, low, high, worth=worth, confidence=confidence)
+    ratios = selection_ratios(share, low, high, worth=worth)
     bounds = _ratios_within(bound_low, bound_high)
     scores = list[Score]()
     for at, rows in enumerate(by_concept):
@@ -460,7 +460,7 @@ def selection_rows(held: SourceShares, confidence: float = 0.95) -> list[Score]:
     return corrected(scores, f"{SELECTION}: {len(by_concept)} ratios of {scores[0].setting or 'all concepts'}")
 
 
-def _pooled(held: SourceShares, confidence: float) -> Iterator[list[Score]]:
+def _pooled(held: SourceShares) -> Iterator[list[Score]]:
     """Count all concepts of a setting together: the shares of each group, with Wilson's intervals."""
     counts: dict[str, np.ndarray] = {}
     for (_, setting), own in (held.counts or {}).items():
@@ -470,7 +470,7 @@ def _pooled(held: SourceShares, confidence: float) -> Iterator[list[Score]]:
         missing[row.setting] += row.n_missing
     for setting, own in counts.items():
         n, lost = int(own.sum()), missing[setting]
-        shares = [wilson_interval(int(count), n, confidence) for count in own]
+        shares = [wilson_interval(int(count), n) for count in own]
         yield [
             Score(
                 metric=SELECTION, component=SMALLEST, category="all", setting=setting, encoder=held.rows[0].encoder,

@@ -88,7 +88,6 @@ def steerability_rows(
     asked: AnsweredQuestion,
     *,
     margin: float | None = None,
-    confidence: float = 0.95,
 ) -> list[Score]:
     """Report the rows of the module docstring, of one reader and question.
 
@@ -105,41 +104,39 @@ def steerability_rows(
         A prompt for a group that the question does not know, answers out of range, or a prompt that is there twice.
     """
     cells = cells_by_prompt(steered, asked.groups)
-    both = pair_prompts(cells, asked, confidence)
+    both = pair_prompts(cells, asked)
     errors = {(cell.concept, cell.asked): own for pair in both for cell, own in pair.prompts}
     rows: list[Score] = []
     for key, cell in cells.items():
-        own = errors.get(key) or (ReadErrors.of(cell, asked, confidence) if cell.asked != NEUTRAL else None)
-        rows += _cell_rows(cell, asked, own, confidence)
+        own = errors.get(key) or (ReadErrors.of(cell, asked) if cell.asked != NEUTRAL else None)
+        rows += _cell_rows(cell, asked, own)
     concepts = list(dict.fromkeys(cell.concept for cell in steered))
-    rows += [row for pair in both for row in _raw_rows(pair, asked, confidence)]
-    rows += _judged_gaps(both, asked, margin, confidence)
-    rows += _quality_rows(both, asked, confidence)
+    rows += [row for pair in both for row in _raw_rows(pair, asked)]
+    rows += _judged_gaps(both, asked, margin)
+    rows += _quality_rows(both, asked)
     neutral = {concept: cells[concept, NEUTRAL] for concept in concepts if (concept, NEUTRAL) in cells}
     drawn_by_default = tuple(
         ConceptAnswers(cell.concept, cell.category, cell.read.counts(len(asked.groups)), cell.missing, cell.repeated)
         for cell in neutral.values()
     )
     if neutral:
-        of_one_value = concentration_rows(replace(asked, concepts=drawn_by_default), confidence)
+        of_one_value = concentration_rows(replace(asked, concepts=drawn_by_default))
         rows += [replace(row, metric=STEERABILITY) for row in of_one_value]
     for other in asked.groups[1:]:
         some = [pair for pair in both if pair.b.asked == other and pair.a.concept in neutral]
         if some:
-            rows += [*_line_rows(some, neutral, asked), _excess_row(some, neutral, asked, confidence)]
+            rows += [*_line_rows(some, neutral, asked), _excess_row(some, neutral, asked)]
     return rows
 
 
-def _cell_rows(
-    cell: SteeredPictures, asked: AnsweredQuestion, errors: ReadErrors | None, confidence: float
-) -> Iterator[Score]:
+def _cell_rows(cell: SteeredPictures, asked: AnsweredQuestion, errors: ReadErrors | None) -> Iterator[Score]:
     """Report how the pictures of one prompt were read."""
     groups, n = asked.groups, len(cell.answers)
     counts = cell.read.counts(len(groups))
     about = replace(about_prompt(cell, asked, ""), group=cell.asked)
 
     def share(component: str, count: int, of: int, group: str = cell.asked, reason: str = "") -> Score:
-        found = wilson_interval(count, of, confidence)
+        found = wilson_interval(count, of)
         return replace(
             about, component=component, group=group, value=found.value, low=found.low, high=found.high, n_target=of,
             reason=found.reason or reason,
@@ -149,18 +146,18 @@ def _cell_rows(
     if errors is None:
         for group, count in zip(groups, counts.tolist(), strict=False):
             yield with_share_bounds(
-                replace(share("default_share", count, n, group), null=1 / len(groups)), count, n, confidence, unread
+                replace(share("default_share", count, n, group), null=1 / len(groups)), count, n, unread
             )
     else:
         shown = int(counts[groups.index(cell.asked)])
-        yield with_share_bounds(share("success", shown, n), shown, n, confidence, unread)
+        yield with_share_bounds(share("success", shown, n), shown, n, unread)
         yield share("other_group", n - unread - shown, n)
         yield from errors.checks
         yield _corrected_success(replace(about, test=asked.source), cell, asked, errors)
     yield share("unread", unread, n, reason=cell.unread)
     known = cell.shows[np.isfinite(cell.shows)]
     yield share("concept_shown", int((known > 0).sum()), len(known))
-    fidelity = cluster_mean(cell.fidelity, confidence)
+    fidelity = cluster_mean(cell.fidelity)
     yield replace(
         about, component="fidelity", value=fidelity.value, low=fidelity.low, high=fidelity.high, n_target=fidelity.n,
         reason=fidelity.reason,
@@ -191,45 +188,38 @@ def _with_gap(row: Score, found: ShareGap) -> Score:
     )  # fmt: skip
 
 
-def _raw_rows(pair: SteeredPair, asked: AnsweredQuestion, confidence: float) -> Iterator[Score]:
+def _raw_rows(pair: SteeredPair, asked: AnsweredQuestion) -> Iterator[Score]:
     """Report the gap as read, with what it might be whatever the reader's errors, and the gap of concepts shown."""
     a, b = asked.groups.index(pair.a.asked), asked.groups.index(pair.b.asked)
     right = [(each.answers == k).astype(int) for each, k in ((pair.a, a), (pair.b, b))]
-    gap = share_gap([pair.sets(1 - right[0], right[1], 2)], 0, 1, confidence=confidence)
+    gap = share_gap([pair.sets(1 - right[0], right[1], 2)], 0, 1)
     row = _with_gap(replace(pair.about(asked, "gap"), test=GAP_TEST), gap)
     if isfinite(row.value):
-        low, high = _bounds_of_errors([int(each.sum()) for each in right], [len(each) for each in right], confidence)
+        low, high = _bounds_of_errors([int(each.sum()) for each in right], [len(each) for each in right])
         row = replace(row, bound_low=low, bound_high=high)
     yield row
     shows = [np.where(np.isfinite(each.shows), each.shows > 0, -1).astype(int) for each in (pair.a, pair.b)]
     sets = pair.sets(np.where(shows[0] < 0, -1, 1 - shows[0]), shows[1], 2)
-    yield _with_gap(
-        replace(pair.about(asked, "shown_gap"), test=GAP_TEST), share_gap([sets], 0, 1, confidence=confidence)
-    )
+    yield _with_gap(replace(pair.about(asked, "shown_gap"), test=GAP_TEST), share_gap([sets], 0, 1))
 
 
-def _bounds_of_errors(hits: Sequence[int], n: Sequence[int], confidence: float) -> tuple[float, float]:
+def _bounds_of_errors(hits: Sequence[int], n: Sequence[int]) -> tuple[float, float]:
     """Bound the gap over every reader that is better than chance: the module docstring's."""
-    r_a, r_b = (float(wilson_ends(k / m, m, confidence)[0]) for k, m in zip(hits, n, strict=True))
+    r_a, r_b = (float(wilson_ends(k / m, m)[0]) for k, m in zip(hits, n, strict=True))
     return (-(1 - r_a) / r_b, (1 - r_b) / r_a) if r_a + r_b > 1 else (-1.0, 1.0)
 
 
-def _judged_gaps(
-    pairs: Sequence[SteeredPair], asked: AnsweredQuestion, margin: float | None, confidence: float
-) -> Iterator[Score]:
+def _judged_gaps(pairs: Sequence[SteeredPair], asked: AnsweredQuestion, margin: float | None) -> Iterator[Score]:
     """Report the corrected gaps, q over concepts and pairs, their means, with verdicts, and the gaps of recall."""
     names = list(dict.fromkeys((pair.a.asked, pair.b.asked) for pair in pairs))
-    gaps = [_corrected_gap(pair, asked, margin, confidence) for pair in pairs]
+    gaps = [_corrected_gap(pair, asked, margin) for pair in pairs]
     yield from _judge(gaps, [(pair.a.asked, pair.b.asked) for pair in pairs], margin, len(pairs))
     for component in ("mean_gap", "mean_gap_here"):
-        means = [
-            _mean_gap([pair for pair in pairs if pair.b.asked == b], asked, component, margin, confidence)
-            for _, b in names
-        ]
+        means = [_mean_gap([pair for pair in pairs if pair.b.asked == b], asked, component, margin) for _, b in names]
         yield from _judge(means, names, margin, len(names))
     for a, b in names:
         recalls = [
-            wilson_interval(int(asked.known[k, k]), int(asked.known[k].sum()), confidence)
+            wilson_interval(int(asked.known[k, k]), int(asked.known[k].sum()))
             for k in (asked.groups.index(a), asked.groups.index(b))
         ]
         found = contrast(recalls, (1, -1))
@@ -257,7 +247,7 @@ def _judge(rows: Sequence[Score], sides: Sequence[tuple[str, str]], margin: floa
     ]  # fmt: skip
 
 
-def _corrected_gap(pair: SteeredPair, asked: AnsweredQuestion, margin: float | None, confidence: float) -> Score:
+def _corrected_gap(pair: SteeredPair, asked: AnsweredQuestion, margin: float | None) -> Score:
     """Estimate the gap of a concept without what the reader does to it."""
     row = replace(pair.about(asked, "corrected_gap"), test=f"{GAP_TEST}; {asked.source}")
     reason, code = pair.withheld
@@ -268,7 +258,7 @@ def _corrected_gap(pair: SteeredPair, asked: AnsweredQuestion, margin: float | N
     tables = [labelled_table(each) for each in (pair.errors_a, pair.errors_b)]
     table = min(tables, key=lambda each: float(each.sum()))  # the prompt to which the labels say less
     sets = [pair.sets(pair.a.answers, pair.b.answers, groups)]
-    found = share_gap(sets, a, b, table, margin=margin, confidence=confidence)
+    found = share_gap(sets, a, b, table, margin=margin)
     return _with_open_pictures(_with_gap(row, found), pair, found, groups)
 
 
@@ -298,9 +288,7 @@ def _with_open_pictures(row: Score, pair: SteeredPair, found: ShareGap, groups: 
     )  # fmt: skip
 
 
-def _mean_gap(
-    pairs: Sequence[SteeredPair], asked: AnsweredQuestion, component: str, margin: float | None, confidence: float
-) -> Score:
+def _mean_gap(pairs: Sequence[SteeredPair], asked: AnsweredQuestion, component: str, margin: float | None) -> Score:
     """Average the corrected gaps of two groups over concepts, each with equal weight."""
     groups = len(asked.groups)
     usable = [pair for pair in pairs if not pair.withheld[0]]
@@ -312,7 +300,7 @@ def _mean_gap(
     sets = [pair.sets(pair.a.answers, pair.b.answers, groups) for pair in usable]
     a, b = (asked.groups.index(group) for group in (usable[0].a.asked, usable[0].b.asked))
     table = labelled_table(usable[0].errors_a, elsewhere=True)
-    gap = share_gap(sets, a, b, table, sampled=component == "mean_gap", margin=margin, confidence=confidence)
+    gap = share_gap(sets, a, b, table, sampled=component == "mean_gap", margin=margin)
     return _with_gap(row, gap)
 
 
@@ -329,7 +317,7 @@ def _over_concepts(pairs: Sequence[SteeredPair], asked: AnsweredQuestion, compon
 # --- quality ----------------------------------------------------------------------------------------------------------
 
 
-def _quality_rows(pairs: Sequence[SteeredPair], asked: AnsweredQuestion, confidence: float) -> list[Score]:
+def _quality_rows(pairs: Sequence[SteeredPair], asked: AnsweredQuestion) -> list[Score]:
     """Report the mean difference of fidelity, by pairs where there are two or more; q over concepts and pairs."""
     rows = []
     for pair in pairs:
@@ -337,10 +325,10 @@ def _quality_rows(pairs: Sequence[SteeredPair], asked: AnsweredQuestion, confide
         paired = len(pair.matches[0]) > 1
         if paired:
             first, second = first[pair.matches[0]], second[pair.matches[1]]
-        found = mean_difference(second, first, paired=paired, confidence=confidence)
+        found = mean_difference(second, first, paired=paired)
         freedom = max(found.n - (1 if paired else 2), 1)
         half = (found.high - found.low) / 2
-        error = half / float(scipy.special.stdtrit(freedom, (1 + confidence) / 2))
+        error = half / float(scipy.special.stdtrit(freedom, 0.975))
         p = float(student_p(found.value, error, freedom)) if isfinite(half) else nan
         rows.append(replace(
             pair.about(asked, "quality_gap"), value=found.value, low=found.low, high=found.high, p=p,
@@ -433,9 +421,7 @@ def _default_share(answers: np.ndarray, group: int, table: np.ndarray) -> tuple[
     return (n * share + 0.5) / (n + 1), n + 1
 
 
-def _excess_row(
-    pairs: Sequence[SteeredPair], neutral: Mapping[str, SteeredPictures], asked: AnsweredQuestion, confidence: float
-) -> Score:
+def _excess_row(pairs: Sequence[SteeredPair], neutral: Mapping[str, SteeredPictures], asked: AnsweredQuestion) -> Score:
     """Report IRIS's score, as read: max(0, mean success of the group that a concept draws by default less the other's).
 
     A concept that draws both alike takes no part. ``null`` is its mean where no concept has a gap, at these numbers of
@@ -454,7 +440,7 @@ def _excess_row(
     row = _over_concepts(pairs, asked, "excess_gap")
     if not sets:
         return replace(row, reason="no concept draws one of the two groups more often by default")
-    found = share_gap(sets, 0, 1, confidence=confidence)
+    found = share_gap(sets, 0, 1)
     return replace(
         row, value=max(found.value, 0.0), low=max(found.low, 0.0), high=max(found.high, 0.0),
         null=_excess_by_chance(sets), n_a=len(sets),

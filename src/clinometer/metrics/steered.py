@@ -139,14 +139,14 @@ class ReadErrors:
     checks: tuple[Score, ...] = ()
 
     @classmethod
-    def of(cls, cell: SteeredPictures, asked: AnsweredQuestion, confidence: float) -> ReadErrors:
+    def of(cls, cell: SteeredPictures, asked: AnsweredQuestion) -> ReadErrors:
         """Correct the shares of one prompt's pictures, and check that the labelled ones are like them."""
         groups = asked.groups
         known, truths = known_pictures(asked)
         tables, kinds = count_by_kind(known, truths, cell.read, groups=len(groups))
         if not asked.known.sum(axis=1).all():
             return cls(None, tables, kinds, NO_LABELS, ReasonCode.UNKNOWN_ERRORS)
-        found = corrected_shares(cell.read.counts(len(groups)), tables, confidence=confidence, kinds=kinds)
+        found = corrected_shares(cell.read.counts(len(groups)), tables, kinds=kinds)
         alike = transport(cell.read, known, truths, groups=len(groups))
         about = replace(about_prompt(cell, asked, "transport"), group=cell.asked, n_a=int(asked.known.sum()))
         checks = (
@@ -223,12 +223,10 @@ class SteeredPair:
         )  # fmt: skip
 
 
-def pair_prompts(
-    cells: Mapping[tuple[str, str], SteeredPictures], asked: AnsweredQuestion, confidence: float
-) -> list[SteeredPair]:
+def pair_prompts(cells: Mapping[tuple[str, str], SteeredPictures], asked: AnsweredQuestion) -> list[SteeredPair]:
     """Pair the prompts of every concept for the first group and for each other, concept by concept of every pair."""
     concepts = list(dict.fromkeys(concept for concept, _ in cells))
-    errors = {key: ReadErrors.of(cell, asked, confidence) for key, cell in cells.items() if cell.asked != NEUTRAL}
+    errors = {key: ReadErrors.of(cell, asked) for key, cell in cells.items() if cell.asked != NEUTRAL}
     first, *others = asked.groups
     return [
         SteeredPair(cells[concept, first], cells[concept, other], errors[concept, first], errors[concept, other])
@@ -275,7 +273,7 @@ def gap_evidence(
         raise InvalidInputError.unsupported(
             f"expected two, found {len(asked.groups)}; of more, fix the number of pictures", field="groups"
         )
-    pairs = pair_prompts(cells_by_prompt(steered, asked.groups), asked, 0.95)
+    pairs = pair_prompts(cells_by_prompt(steered, asked.groups), asked)
     found = in_family([_evidence_of(pair, margin) for pair in pairs])
     if ahead:
         needed = len(pairs) / (LEVEL - ATTRIBUTE_LEVEL)

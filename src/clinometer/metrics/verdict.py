@@ -463,7 +463,7 @@ def with_bounds(
     return held
 
 
-def with_share_bounds(row: Score, count: int, n: int, confidence: float, unread: int = 0) -> Score:
+def with_share_bounds(row: Score, count: int, n: int, unread: int = 0, confidence: float = 0.95) -> Score:
     """Add to the row of a share, ``count`` of ``n``, Wilson's ends with what is missing taken to be of it, or none.
 
     ``unread`` : how many of the n have no answer, and might be of it too.

@@ -49,13 +49,13 @@ def wilson_interval(count: int, n: int, confidence: float = 0.95) -> Estimate:
     return Estimate(share, *wilson_at(share, n, confidence), n)
 
 
-def wilson_at(share: float, effective: float, confidence: float) -> tuple[float, float]:
+def wilson_at(share: float, effective: float, confidence: float = 0.95) -> tuple[float, float]:
     """Return Wilson's interval (1927) of a share of ``effective`` answers, which need be no whole number."""
     low, high = wilson_ends(share, effective, confidence)
     return float(low), float(high)
 
 
-def wilson_ends(share: ArrayLike, effective: ArrayLike, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+def wilson_ends(share: ArrayLike, effective: ArrayLike, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of Wilson's interval of many shares at once, each in [0, 1]."""
     return score_ends(share, effective, float(scipy.special.ndtri((1 + confidence) / 2)))
 

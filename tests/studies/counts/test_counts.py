@@ -143,7 +143,7 @@ def test_two_groups_mirror_each_other() -> None:
 
 
 def test_what_was_discarded_bounds_a_share_and_qualifies_its_verdict() -> None:
-    rows = counts_study(table([[42, 8], [42, 8]], [0, 30]))
+    rows = list(counts_study(table([[42, 8], [42, 8]], [0, 30])))
     whole, open_ = (row for row in rows if row.component == "excess" and row.group == "a")
     assert (whole.verdict, whole.depends_on) == ("leans", "")
     assert (open_.verdict, open_.depends_on, open_.n_missing) == ("leans", "missing", 30)

@@ -102,7 +102,6 @@ def classification_study(
     tolerance: float,
     n_permutations: int = 9_999,
     seed: int = 0,
-    confidence: float = 0.95,
     missing: Mapping[str, np.ndarray] | None = None,
 ) -> list[Score]:
     """Return every number of a classification run.
@@ -139,18 +138,18 @@ def classification_study(
     errors = validated_errors(errors, design)
     nothing = {group: np.zeros(len(values), bool) for group, values in errors.items()}
     lost = nothing | dict(missing or {})
-    study = _ClassificationStudy(errors, design, tolerance, n_permutations, seed, confidence, lost)
+    study = _ClassificationStudy(errors, design, tolerance, n_permutations, seed, lost)
     rows = [*study.associations(), *study.differentials(), *study.amplifications()]
     return [*rows, *study.pairs(), *study.choices(), *study.costs()]
 
 
 def association_curves(
-    errors: Mapping[str, np.ndarray], design: ClassificationDesign, *, tolerance: float, confidence: float = 0.95
+    errors: Mapping[str, np.ndarray], design: ClassificationDesign, *, tolerance: float
 ) -> list[CurvePoint]:
     """Return S of groups and ΔS of contrasts, with intervals, at 1, 2, 3, 5, 10, 20, 30, 50, … noise samples."""
     errors = validated_errors(errors, design)
     nothing = {group: np.zeros(len(values), bool) for group, values in errors.items()}
-    study = _ClassificationStudy(errors, design, tolerance, 1, 0, confidence, nothing)
+    study = _ClassificationStudy(errors, design, tolerance, 1, 0, nothing)
     points = []
     steps = {digit * 10**power for power in range(7) for digit in (1, 2, 3, 5)}
     for n in sorted({n for n in steps if n <= design.noise_samples[-1]} | set(design.noise_samples)):
@@ -172,7 +171,6 @@ class _ClassificationStudy:
     tolerance: float
     n_permutations: int
     seed: int
-    confidence: float
     missing: Mapping[str, np.ndarray]
 
     def wins(self, group: str, n: int) -> np.ndarray:
@@ -185,7 +183,7 @@ class _ClassificationStudy:
 
     def association(self, group: str, n: int, filling: float = nan) -> Estimate:
         per_cluster = len(self.design.a) * len(self.design.b)
-        estimate = cluster_share(self.choices_of(group, n, filling), per_cluster, self.confidence)
+        estimate = cluster_share(self.choices_of(group, n, filling), per_cluster)
         if estimate.n == 0:
             return replace(estimate, reason=f"no portrait of group {group!r} was measured")
         if estimate.n == 1:
@@ -235,7 +233,7 @@ class _ClassificationStudy:
         }
         rows = []
         for contrast in self.design.contrasts:
-            sides = ([cluster_mean(gains[g], self.confidence) for g in side] for side in (contrast.x, contrast.y))
+            sides = ([cluster_mean(gains[g]) for g in side] for side in (contrast.x, contrast.y))
             row = self._add_test("amplification", most, contrast, _difference(*sides), self._test(contrast, gains))
             rows.append(replace(row, setting=f"{fewest} to {setting_name(most)}"))
         yield from corrected(rows, "amplification")
@@ -244,7 +242,7 @@ class _ClassificationStudy:
         most = self.design.noise_samples[-1]
         wins = {group: self.wins(group, most) for group in self.errors}
         shares = {
-            (group, i, j): cluster_share(wins[group][:, i, j], 1, self.confidence)
+            (group, i, j): cluster_share(wins[group][:, i, j], 1)
             for group in self.design.groups
             for i in range(len(self.design.a))
             for j in range(len(self.design.b))
@@ -274,7 +272,7 @@ class _ClassificationStudy:
             chosen = np.where(counts > 0, means.argmin(axis=1), -1)
             for order, name in enumerate((*self.design.a, *self.design.b)):
                 picked = np.where(chosen < 0, nan, chosen == order)
-                share = cluster_share(picked, 1, self.confidence)
+                share = cluster_share(picked, 1)
                 yield self._row("choice", most, share, concept=name, group=group)
 
     def costs(self) -> Iterator[Score]:
@@ -283,7 +281,7 @@ class _ClassificationStudy:
             wins, measured = self.wins(group, most), np.isfinite(self.errors[group]).sum(axis=(1, 2))
             ties = np.where(np.isnan(wins), nan, wins == 0.5).mean(axis=(1, 2))
             yield self._row("tie_share", most, cluster_share(ties, wins[0].size if len(wins) else 1), group=group)
-            evaluations = cluster_mean(measured[measured > 0], self.confidence)
+            evaluations = cluster_mean(measured[measured > 0])
             yield self._row("evaluations", most, evaluations, group=group)
 
     def _test(self, contrast: Contrast, values: Mapping[str, np.ndarray]) -> PermutationTest | None:
@@ -367,7 +365,6 @@ def compare_classifications(
     paired: bool,
     n_permutations: int = 19_999,
     seed: int = 0,
-    confidence: float = 0.95,
 ) -> list[Score]:
     """Return differences between two classification runs, second minus first, at the most noise samples.
 
@@ -393,7 +390,7 @@ def compare_classifications(
         {group: run.missing.get(group, np.zeros(len(x), bool))[:, None] for group, x in by_group.items()}
         for run, by_group in zip(runs, values, strict=True)
     ]
-    comparison = _PortraitComparison((of_first, of_second), missing, design, paired, n_permutations, seed, confidence)
+    comparison = _PortraitComparison((of_first, of_second), missing, design, paired, n_permutations, seed)
     groups = comparison.family(
         "association", {group: {group: 1.0} for group in design.groups},
         name=f"association of {len(design.groups)} groups",
@@ -420,7 +417,6 @@ class _PortraitComparison:
     paired: bool
     n_permutations: int
     seed: int
-    confidence: float
 
     @property
     def ways(self) -> tuple[int, ...]:
@@ -449,7 +445,7 @@ class _PortraitComparison:
                 difference_row(
                     PortraitPair(*(self.values if side is None else self.filled(weights, side)), self.paired), weights,
                     component, answers=len(self.design.a) * len(self.design.b), n_permutations=self.n_permutations,
-                    confidence=self.confidence, rng=np.random.default_rng([self.seed, *name.encode()]), group=name,
+                    rng=np.random.default_rng([self.seed, *name.encode()]), group=name,
                     setting=setting_name(self.design.noise_samples[-1]), encoder=DENOISER,
                     n_missing=sum(int(lost[group].sum()) for lost in self.missing for group in weights),
                 )
@@ -472,7 +468,7 @@ class _PortraitComparison:
                 for group in self.design.groups
                 if any(group in each for each in weights)
             },
-            n_permutations=self.n_permutations, confidence=self.confidence, rng=np.random.default_rng([self.seed, 1]),
+            n_permutations=self.n_permutations, rng=np.random.default_rng([self.seed, 1]),
         )  # fmt: skip
         if not self.ways:
             return row

@@ -109,8 +109,8 @@ class Counts:
         )  # fmt: skip
 
 
-def counts_study(counts: Counts, *, margin: float | None = None, confidence: float = 0.95) -> list[Score]:
-    """Compute every number of a table of counts.
+def counts_study(counts: Counts, *, margin: float | None = None) -> Iterator[Score]:
+    """Yield every number of a table of counts, of which there may be 350,000.
 
     ================= ==============================================================================================
     component         value
@@ -128,18 +128,13 @@ def counts_study(counts: Counts, *, margin: float | None = None, confidence: flo
     All are of metric ``share``. Rows of metric ``other_audits`` are those of other audits that take counts alone.
     ``bound_low`` and ``bound_high`` : with what was discarded taken to be of one group, then of another.
     """
-    return list(counts_rows(counts, margin, confidence))
-
-
-def counts_rows(counts: Counts, margin: float | None = None, confidence: float = 0.95) -> Iterator[Score]:
-    """Yield the rows of :func:`counts_study`, of which there may be 350,000."""
-    judged = excess_rows(counts, counts.n, margin, confidence)
+    judged = excess_rows(counts, counts.n, margin)
     if counts.discarded.any():
         several = len(judged) * len(counts.groups) <= MOST_FILLED
         fillings: Sequence[Any] = (
             [(counts.filled(g), None) for g in range(len(counts.groups))] if several else counts.filled_at_once()
         )
-        filled: list[Any] = [_filled_shares(counts, n, margin, confidence, totals) for n, totals in fillings]
+        filled: list[Any] = [_filled_shares(counts, n, margin, totals) for n, totals in fillings]
         judged = with_bounds(judged, {MISSING: filled})
     moved = ("value", "low", "high", "bound_low", "bound_high", "null")
     unjudged: dict[str, Any] = {
@@ -150,18 +145,16 @@ def counts_rows(counts: Counts, margin: float | None = None, confidence: float =
         yield replace(row, **unjudged, **{name: getattr(row, name) + counts.null for name in moved})
     yield from judged
     del judged
-    yield from slope_rows(counts, confidence)
+    yield from slope_rows(counts)
     yield from setting_rows(counts)
-    yield from _other_audits(counts, confidence)
+    yield from _other_audits(counts)
 
 
 MOST_FILLED: Final = 2_000_000
 """Shares of all tables, one for each group that what was discarded is taken to be of."""
 
 
-def excess_rows(
-    counts: Counts, n: np.ndarray, margin: float | None, confidence: float, totals: np.ndarray | None = None
-) -> list[Score]:
+def excess_rows(counts: Counts, n: np.ndarray, margin: float | None, totals: np.ndarray | None = None) -> list[Score]:
     """Judge how far each share of some counts lies from equal shares; ``totals`` where they are not the counts' own."""
     n_settings = "" if len(counts.settings) == 1 else f", {len(counts.settings)} settings"
     family = f"share: {len(counts.concepts)} concepts{n_settings}, {len(counts.groups)} groups"
@@ -172,16 +165,14 @@ def excess_rows(
             low=share.low - counts.null, high=share.high - counts.null, p=share.p_value,
             p_equivalence=share.p_equivalence, test=TEST if share.n else "", reason="" if share.n else NO_IMAGE,
         )
-        for (c, s, g), share in zip(counts.cells(), _shares(counts, n, margin, confidence, totals), strict=True)
+        for (c, s, g), share in zip(counts.cells(), _shares(counts, n, margin, totals), strict=True)
     ]  # fmt: skip
     return judge_family(corrected(rows, family), a=a, b=b, margin=margin, fewest=counts.fewest)
 
 
-def _shares(
-    counts: Counts, n: np.ndarray, margin: float | None, confidence: float, totals: np.ndarray | None
-) -> list[ExactShare]:
+def _shares(counts: Counts, n: np.ndarray, margin: float | None, totals: np.ndarray | None) -> list[ExactShare]:
     images = np.repeat(n.sum(axis=2), n.shape[2]) if totals is None else totals.ravel()
-    return exact_shares(n.ravel(), images, counts.null, margin=margin, confidence=confidence)
+    return exact_shares(n.ravel(), images, counts.null, margin=margin)
 
 
 class _Filled(NamedTuple):
@@ -193,11 +184,9 @@ class _Filled(NamedTuple):
     side: str
 
 
-def _filled_shares(
-    counts: Counts, n: np.ndarray, margin: float | None, confidence: float, totals: np.ndarray | None
-) -> list[_Filled]:
+def _filled_shares(counts: Counts, n: np.ndarray, margin: float | None, totals: np.ndarray | None) -> list[_Filled]:
     """Judge shares as :func:`excess_rows` does, as one family of their own."""
-    shares, fewest, filled = _shares(counts, n, margin, confidence, totals), counts.fewest, list[_Filled]()
+    shares, fewest, filled = _shares(counts, n, margin, totals), counts.fewest, list[_Filled]()
     p = np.array([(share.p_value, share.p_equivalence) for share in shares]).T
     q = np.column_stack([benjamini_hochberg(each) for each in p]).tolist()
     for share, (q_share, q_inside), (*_, g) in zip(shares, q, counts.cells(), strict=True):
@@ -210,7 +199,7 @@ def _filled_shares(
     return filled
 
 
-def slope_rows(counts: Counts, confidence: float = 0.95) -> list[Score]:
+def slope_rows(counts: Counts) -> list[Score]:
     """Judge how each share changes over settings that are numbers; rows without a number where they are none."""
     if len(counts.settings) < 2:
         return []
@@ -220,7 +209,7 @@ def slope_rows(counts: Counts, confidence: float = 0.95) -> list[Score]:
     slopes: Sequence[LogisticSlope] = [LogisticSlope(nan, nan, nan, nan, reason=NOT_NUMBERS)] * of_groups[..., 0].size
     if x is not None:
         totals = np.repeat(images, len(counts.groups), axis=0)
-        slopes = logistic_slopes(x, of_groups.reshape(totals.shape), totals, confidence)
+        slopes = logistic_slopes(x, of_groups.reshape(totals.shape), totals)
     for (c, g), slope in zip(np.ndindex(of_groups.shape[:2]), slopes, strict=True):
         rows.append(
             Score(
@@ -287,7 +276,7 @@ MOST_SEARCHED: Final = 2_000_000
 NOT_SEARCHED: Final = "no interval and no null: the table is too large to search for them"
 
 
-def _other_audits(counts: Counts, confidence: float) -> Iterator[Score]:
+def _other_audits(counts: Counts) -> Iterator[Score]:
     k, totals = len(counts.groups), counts.n.sum(axis=2)
     too_large = k > 2 and counts.discarded.size * k * (k + 513) > MOST_SEARCHED
     for name, score in _AUDITS.items():
@@ -296,7 +285,7 @@ def _other_audits(counts: Counts, confidence: float) -> Iterator[Score]:
                 value = float(BY_COUNTS[name](counts.n[c, s][None])[0]) if totals[c, s] else nan
                 fields = {"value": value, "reason": NOT_SEARCHED if totals[c, s] else NO_IMAGE}
             else:
-                number = score(counts.n[c, s], confidence=confidence)
+                number = score(counts.n[c, s])
                 fields = {"value": number.value, "low": number.low, "high": number.high, "null": number.null,
                           "reason": number.reason and NO_IMAGE}  # fmt: skip
             yield counts.row(c, s, None, int(totals[c, s]), metric="other_audits", component=name, **fields)
@@ -305,7 +294,7 @@ def _other_audits(counts: Counts, confidence: float) -> Iterator[Score]:
 DIFFERENCE_TEST: Final = "Fisher's exact test of two shares, two-sided"
 
 
-def compared_counts(first: Counts, second: Counts, *, confidence: float = 0.95) -> list[Score]:
+def compared_counts(first: Counts, second: Counts) -> list[Score]:
     """Compare every share of two tables of the same concepts, groups and settings, second minus first.
 
     The interval is Newcombe's of two shares (1998, method 10); p is Fisher's. Bounds assume the discarded images of one
@@ -317,9 +306,9 @@ def compared_counts(first: Counts, second: Counts, *, confidence: float = 0.95) 
         for g in groups:
             other = (g + 1) % len(groups)
             for one, two in ((g, other), (other, g)):
-                fillings.append(_difference_rows(first, second, (first.filled(one), second.filled(two)), confidence))
+                fillings.append(_difference_rows(first, second, (first.filled(one), second.filled(two))))
     family = Family(
-        rows=_difference_rows(first, second, (first.n, second.n), confidence),
+        rows=_difference_rows(first, second, (first.n, second.n)),
         name=f"shares of {len(first.concepts)} concepts, {len(groups)} groups",
         sides=([first.groups[g] for *_, g in compared], [first.other(g) for *_, g in compared]),
         fillings=fillings,
@@ -332,14 +321,12 @@ def _compared_cells(counts: Counts) -> Iterator[tuple[int, int, int]]:
     return (cell for cell in counts.cells() if len(counts.groups) > 2 or cell[2] == 0)
 
 
-def _difference_rows(
-    first: Counts, second: Counts, n: tuple[np.ndarray, np.ndarray], confidence: float
-) -> Sequence[Score]:
+def _difference_rows(first: Counts, second: Counts, n: tuple[np.ndarray, np.ndarray]) -> Sequence[Score]:
     cells = np.array(list(_compared_cells(first)))
     c, s, g = cells.T
     (k, m), (j, o) = ((table[c, s, g], table.sum(axis=2)[c, s]) for table in n)
     counted = (m > 0) & (o > 0)
-    measured = share_differences((k[counted], m[counted]), (j[counted], o[counted]), confidence)
+    measured = share_differences((k[counted], m[counted]), (j[counted], o[counted]))
     numbers = iter(np.column_stack([measured.value, measured.low, measured.high, measured.p_value]).tolist())
     missing, images = (first.discarded + second.discarded)[c, s].tolist(), np.column_stack([m, o]).tolist()
     rows = []

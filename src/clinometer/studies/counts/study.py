@@ -37,7 +37,7 @@ from clinometer.report.view import Row, Scores, StudyView, scores_table
 from clinometer.runs.ledger import COUNTS as COUNTS_FILE
 from clinometer.runs.run import Run
 from clinometer.runs.several import Comparison
-from clinometer.studies.counts.scores import BY_SETTING, EXCESS, SHARE, SLOPE, Counts, compared_counts, counts_rows
+from clinometer.studies.counts.scores import BY_SETTING, EXCESS, SHARE, SLOPE, Counts, compared_counts, counts_study
 from clinometer.studies.study import Pairing, Pool, Scored, Study, suite_of
 from clinometer.suites import Suite
 from clinometer.suites.strict import code_of, first_problem
@@ -259,7 +259,7 @@ AUDITS: Final = {
 def _rows(counts: Counts, suite: CountsSuite) -> Iterator[Score]:
     """Yield the rows of a table, and what follows from its shares."""
     shares = []
-    for row in counts_rows(counts, suite.margin):
+    for row in counts_study(counts, margin=suite.margin):
         if (row.metric, row.component) == (SHARE, SHARE):
             shares.append(row)
         yield row

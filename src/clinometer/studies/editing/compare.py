@@ -56,7 +56,6 @@ def compare_edits(
     paired: bool,
     n_permutations: int = 19_999,
     seed: int = 0,
-    confidence: float = 0.95,
 ) -> list[Score]:
     """Return differences between two editing runs, second minus first, for classes and for single professions.
 
@@ -83,7 +82,7 @@ def compare_edits(
     """
     runs, units = (first, second), _units(first, second, paired)
     one, two = map(_by_unit, runs, units)
-    study = _EditComparison(one, two, design, paired, n_permutations, seed, confidence)
+    study = _EditComparison(one, two, design, paired, n_permutations, seed)
     flipped = [
         {
             reading.encoder: batch_means(
@@ -137,7 +136,6 @@ class _EditComparison:
     paired: bool
     n_permutations: int
     seed: int
-    confidence: float
 
     def flip_rows(self, first: np.ndarray, second: np.ndarray, encoder: str) -> list[Score]:
         """Return the rates of every group, then the asymmetry, judged for the mean over encoders."""
@@ -198,7 +196,7 @@ class _EditComparison:
         weights = self.asymmetry()
         row = portrait_magnitude(
             pair, {side: np.full(columns, weight) for side, weight in weights.items()},
-            n_permutations=self.n_permutations, confidence=self.confidence, rng=np.random.default_rng([self.seed, 1]),
+            n_permutations=self.n_permutations, rng=np.random.default_rng([self.seed, 1]),
         )  # fmt: skip
         if not self.ways or not weights:
             return row
@@ -320,7 +318,7 @@ class _EditComparison:
         return [
             difference_row(
                 pair.columns(order), weights, component, answers=len(positions) if shares else None,
-                n_permutations=self.n_permutations, confidence=self.confidence,
+                n_permutations=self.n_permutations,
                 rng=np.random.default_rng([self.seed, order]),
                 n_missing=sum(run.lost(uses[run.groups], positions, s) for run in runs), **cell, **named,
             )

@@ -47,7 +47,6 @@ def compare_steerability(
     margin: float | None = None,
     n_permutations: int = 19_999,
     seed: int = 0,
-    confidence: float = 0.95,
 ) -> list[Score]:
     """Return differences of the gap (``gap``, with verdicts) and of success (``success``), second run minus first.
 
@@ -65,7 +64,7 @@ def compare_steerability(
             pair = PortraitPair(values[0], values[1], paired)
             for name, weights in weights_by_name.items():
                 row = difference_row(
-                    pair, weights, component, answers=1, n_permutations=n_permutations, confidence=confidence,
+                    pair, weights, component, answers=1, n_permutations=n_permutations,
                     rng=np.random.default_rng([seed, *one.concept.encode(), *name.encode()]), concept=one.concept,
                     category=one.category, group=name, encoder="", setting=question,
                     n_missing=one.missing + other.missing,

@@ -40,7 +40,6 @@ def compare_t2iat(
     paired: bool,
     n_resamples: int = 10_000,
     seed: int = 0,
-    confidence: float = 0.95,
     missing: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {}),
 ) -> list[Score]:
     """Return differences of T2IAT's numbers between two runs of one design, seen by the same encoders.
@@ -80,7 +79,7 @@ def compare_t2iat(
     once = partial(counted_once, stimuli=stimuli, groups=(design.a, design.b))
     first, second = once(first, second) if paired else (once(first)[0], once(second)[0])
     settings = ComparisonSettings(
-        design, shared_stimuli(first[0], second[0], design), paired, n_resamples, seed, confidence, missing
+        design, shared_stimuli(first[0], second[0], design), paired, n_resamples, seed, missing
     )
     mean = compared_pair("mean", first, second, settings)
     families = _families(mean, settings)
@@ -107,7 +106,7 @@ def _families(pair: ComparedPair, settings: ComparisonSettings) -> list[differen
     def stimuli(side: int | None = None) -> list[Score]:
         return stimulus_difference_rows(
             pair.first.stimuli, pair.second.stimuli, design, pair.encoder, paired=settings.paired,
-            confidence=settings.confidence, missing=settings.missing, side=side,
+            missing=settings.missing, side=side,
         )  # fmt: skip
 
     ways = (0, 1) if any(any(counts.values()) for counts in settings.missing) else ()
@@ -140,10 +139,8 @@ def _test_rows(pair: ComparedPair, test: DesignedTest, settings: ComparisonSetti
     for kind in ("images", "prompts"):
         first, second = (draws_of(pair, test, kind, run) for run in (0, 1))
         freedom = _freedom(pair, (test.x, test.y), kind, settings)
-        of_value.append(
-            prompt_sets.interval_of(second.statistic - first.statistic, value, freedom, settings.confidence)
-        )
-        of_d.append(prompt_sets.interval_of(second.effect_size - first.effect_size, d, freedom, settings.confidence))
+        of_value.append(prompt_sets.interval_of(second.statistic - first.statistic, value, freedom))
+        of_d.append(prompt_sets.interval_of(second.effect_size - first.effect_size, d, freedom))
     statistic = replace(statistic, value=value, test=SWAP_TEST, **_ends(*of_value), **permuted(permutation))
     effect = replace(effect, value=d, **_ends(*of_d))
     return _explain(statistic), _explain(effect)
@@ -214,7 +211,6 @@ def _magnitude(
         rng = np.random.default_rng([settings.seed, 1])
         row = magnitude_of_stimuli(
             pair.first.stimuli, pair.second.stimuli, settings.design, rng, paired=settings.paired, test=SWAP_TEST,
-            confidence=settings.confidence,
         )  # fmt: skip
         missing = sum(sum(counts.values()) for counts in settings.missing)
         unbounded = f"no bounds for the {missing} missing pictures" if missing else ""
@@ -238,7 +234,7 @@ def _magnitude(
             for estimates, replicates in zip(values, draws, strict=True)
         )  # the signs of the estimates fixed
         freedom = _freedom(pair, concepts, kind, settings)
-        intervals.append(prompt_sets.interval_of(second_mean - first_mean, value, freedom, settings.confidence))
+        intervals.append(prompt_sets.interval_of(second_mean - first_mean, value, freedom))
         excess.append([
             float(magnitude_excess(estimates, replicates.std(axis=1)).mean())
             for estimates, replicates in zip(values, draws, strict=True)
@@ -293,7 +289,6 @@ class ComparisonSettings:
     paired: bool
     n_resamples: int
     seed: int
-    confidence: float
     missing: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
 
 
@@ -407,7 +402,6 @@ def stimulus_difference_rows(
     encoder: str,
     *,
     paired: bool,
-    confidence: float,
     missing: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {}),
     side: int | None = None,
 ) -> list[Score]:
@@ -428,7 +422,7 @@ def stimulus_difference_rows(
             counts = [sum(lost)] * 2 if paired else lost
             both = both[0].filled(counts[0], 1 - side), both[1].filled(counts[1], side)
         estimate = difference_estimate(*both, design, paired=paired)
-        (low, high), p = _interval_and_p(estimate, confidence)
+        (low, high), p = _interval_and_p(estimate)
         rows.append(
             Score(
                 metric=differences.METRIC, component="association", concept=name, category=concept, encoder=encoder,
@@ -465,11 +459,11 @@ def difference_estimate(
     return prompt_sets.bilinear_mean(*after, design.kinds) + (-prompt_sets.bilinear_mean(*before, design.kinds))
 
 
-def _interval_and_p(estimate: prompt_sets.WelchEstimate, confidence: float) -> tuple[tuple[float, float], float]:
+def _interval_and_p(estimate: prompt_sets.WelchEstimate) -> tuple[tuple[float, float], float]:
     """Return the t interval and p; of runs that are the same to the last bit, no width and p = 1."""
     if estimate.value == 0 and estimate.standard_error == 0:
         return (0.0, 0.0), 1.0
-    return estimate.interval(confidence), estimate.p_value()
+    return estimate.interval(), estimate.p_value()
 
 
 def magnitude_of_stimuli(
@@ -480,7 +474,6 @@ def magnitude_of_stimuli(
     *,
     paired: bool,
     test: str,
-    confidence: float,
 ) -> Score:
     """Return ``mean |Asc(second)| − mean |Asc(first)|`` over the stimuli that both runs measure.
 
@@ -511,10 +504,10 @@ def magnitude_of_stimuli(
         tuple(variance / n**2 for estimate in estimates for variance in estimate.variances),
         tuple(freedom for estimate in estimates for freedom in estimate.freedoms),
     )
-    low, high = _interval_and_p(over_images, confidence)[0]
+    low, high = _interval_and_p(over_images)[0]
     variance, freedom = prompt_sets.mean_part(values)
     over_stimuli = prompt_sets.WelchEstimate(float(values.mean()), (variance,), (freedom,))
-    stimulus_low, stimulus_high = _interval_and_p(over_stimuli, confidence)[0]
+    stimulus_low, stimulus_high = _interval_and_p(over_stimuli)[0]
     alone = "interval over stimuli: there is one only" if n == 1 else ""
     row = Score(
         value=float(values.mean()), low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,

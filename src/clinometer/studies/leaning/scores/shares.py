@@ -91,7 +91,7 @@ def share_rows(setup: StudySetup, view: EncoderView) -> list[Score]:
         names = {"metric": "share", "component": component, "group": group}
         for t, (near, n) in enumerate(counts):
             row = with_reason(target_row(setup, view, t, Basis(("ita",), setup.pair), numbers, **names), FIXED)
-            rows.append(with_share_bounds(row, near, n, confidence) if component == "share" else row)
+            rows.append(with_share_bounds(row, near, n, confidence=confidence) if component == "share" else row)
     return rows
 
 
