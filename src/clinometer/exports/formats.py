@@ -38,10 +38,9 @@ from clinometer.exports.model_cards import (
 )
 from clinometer.models.weights import describe
 from clinometer.report import wording
-from clinometer.report.model_card import CardInput
-from clinometer.report.model_card.content import one_line
-from clinometer.report.rows import Row
+from clinometer.report.model_card import CardInput, one_line
 from clinometer.report.verdicts import Verdicts
+from clinometer.report.view import Row
 from clinometer.runs import Run
 from clinometer.studies import study_of
 from clinometer.suites import Suite

@@ -383,7 +383,7 @@ def _source(
 
 
 def _counted(rows: Sequence[Row], label: wording.Label) -> str:
-    """Count the verdicts: ``11 concepts: 2 more of women than the standard · 9 undecided``."""
+    """Count the verdicts: ``11 concepts: 2 larger share of women than the standard · 9 undecided``."""
     measured = [row for row in rows if row.defined]
     if not measured:
         return "no share could be compared"
@@ -411,8 +411,8 @@ def line_words(slope: Row, tilt: Row | None, label: wording.Label = str) -> str:
         said = "shares follow the standard; that they exaggerate or flatten it is not shown"
     shift = ""
     if tilt is not None and tilt.has_interval and not tilt.low <= 0 <= tilt.high:
-        more = "more" if tilt.value > 0 else "less"
-        shift = f"; throughout {more} of {label(slope.group)}, log odds {wording.estimate(tilt)}"
+        more = "larger" if tilt.value > 0 else "smaller"
+        shift = f"; throughout a {more} share of {label(slope.group)}, log odds {wording.estimate(tilt)}"
     return f"Over {slope.n_a} concepts, {label(slope.group)}: {said} ({slope_words}, 1 follows it){shift}"
 
 
@@ -448,7 +448,7 @@ def _figure(
         return finish(
             figure,
             name=name,
-            title=f"Share of {view.label(group)} in the pictures over the share in the standard",
+            title=f"Share of {view.label(group)} in the pictures against the share in the standard",
             description="; ".join(_in_words(each) for each in drawn) + ".",
             tips={f"share-{number}": _in_words(each) for number, each in enumerate(drawn)},
         )

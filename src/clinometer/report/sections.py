@@ -409,7 +409,7 @@ def refusal_words(view: PairView[Any]) -> str:
         names, ends = names[::-1], (-row.high, -row.low)
     difference = f"{wording.signed(abs(row.value))} {wording.interval(*ends, 2)}"
     why = f"; {row.reason}" if row.reason else f", {wording.probability(row.p, 'p')} ({row.test})"
-    if decided(row):
+    if wording.decided(row):
         return f"Pictures of {names[0]} {_MISSING} more often than those of {names[1]}, by {difference}{why}."
     return f"The shares of pictures that {_MISSING} for {names[0]} and for {names[1]} differ by {difference}{why}."
 

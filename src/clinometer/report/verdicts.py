@@ -189,5 +189,5 @@ def unmeasured(rows: Sequence[Row], unit: str) -> str:
     """Count why rows have no verdict, the commonest reason first: ``no image of the target (2 concepts)``."""
     if not rows:
         return f"the scores have no {unit}"
-    lacking = [row for row in rows if verdict_group_of(row) == "unmeasured"]
+    lacking = [row for row in rows if wording.verdict_group_of(row) == "unmeasured"]
     return wording.commonest((wording.reason_words(row) or NO_VERDICT for row in lacking), unit)

@@ -33,7 +33,7 @@ from clinometer.pipeline.comparison_page import comparison_html
 from clinometer.report.differences import pair_names
 from clinometer.report.gallery import foremost_pictures
 from clinometer.report.verdicts import Verdicts
-from clinometer.report.view import View
+from clinometer.report.view import Scores, View
 from clinometer.runs import Progress, Run
 from clinometer.runs.several import Comparison
 from clinometer.runs.verification import REPORT
