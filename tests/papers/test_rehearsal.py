@@ -11,7 +11,7 @@ from clinometer.models import load_generator
 from clinometer.papers import paper_names
 from clinometer.papers.paper import load_paper
 from clinometer.papers.planning import rehearsal_of
-from clinometer.report.rows import Scores
+from clinometer.report.view import Scores
 from clinometer.suites import ClassificationSuite, T2iatSuite
 from tests.latex import CLASSES, complaints
 
