@@ -163,7 +163,7 @@ def test_of_equal_shares_no_more_than_one_table_in_twenty_is_called_leaning() ->
     rng, called = np.random.default_rng(5), 0
     for _ in range(300):
         counts = table(rng.multinomial(rng.integers(6, 40), [1 / 3] * 3, 12).tolist(), groups="abc")
-        called += any(row.verdict == "leans" for row in excess_rows(counts, counts.n, None, 0.95))
+        called += any(row.verdict == "leans" for row in excess_rows(counts, counts.n, None))
     assert called / 300 <= 0.05
 
 
@@ -193,8 +193,8 @@ def test_differences_at_once_are_those_of_each_by_itself() -> None:
 def test_a_filled_share_is_judged_as_the_rows_are() -> None:
     counts = table([[42, 8, 3], [1, 2, 0], [0, 0, 0], [20, 20, 19]], groups="abc")
     for margin in (None, 0.3):
-        rows = excess_rows(counts, counts.n, margin, 0.95)
-        for row, filled in zip(rows, _filled_shares(counts, counts.n, margin, 0.95, None), strict=True):
+        rows = excess_rows(counts, counts.n, margin)
+        for row, filled in zip(rows, _filled_shares(counts, counts.n, margin, None), strict=True):
             np.testing.assert_equal((row.low, row.high, row.verdict, row.side), tuple(filled))
 
 
