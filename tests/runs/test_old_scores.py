@@ -13,7 +13,7 @@ from clinometer.metrics import Score
 from clinometer.metrics.verdict import Verdict
 from clinometer.pipeline.comparison_page import comparison_html
 from clinometer.pipeline.results import render_html
-from clinometer.report.rows import scores_table
+from clinometer.report.view import scores_table
 from clinometer.runs.run import WITHOUT_PARTS, read_verdict, with_parts, with_verdicts_as_data
 from clinometer.studies.reporting import report_input
 from tests import quick

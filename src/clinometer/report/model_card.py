@@ -35,7 +35,7 @@ from clinometer.report.readings import reader_table
 from clinometer.report.sections import facts, measured_how, refusal_words
 from clinometer.report.verdicts import Verdicts, unmeasured
 from clinometer.report.view import PairView, ReportInput, Row, View
-from clinometer.runs.departures import Departure
+from clinometer.runs.record import Departure
 
 if TYPE_CHECKING:
     import huggingface_hub

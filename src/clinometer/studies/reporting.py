@@ -10,6 +10,7 @@ from clinometer._messages import OTHERWISE, first_and_more
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.models import reference
 from clinometer.ratings import mixed_raters
+from clinometer.report import wording
 from clinometer.report.page import Page
 from clinometer.report.view import ReportInput, Row, Scores
 from clinometer.runs import Run
@@ -22,9 +23,8 @@ NAMED: Final = 3
 """Concepts, or pictures, that are named before the others are counted."""
 
 _CAUSES: Final = {
-    "one picture a prompt": "every prompt that repeats one gave that one alone, as with a fixed seed",
-    "in an order that is not of chance": "they do not come in an order of chance, so something gives them again, such "
-    "as a cache",
+    "one picture a prompt": "every prompt with repeats gave one picture only, as with a fixed seed",
+    "in an order that is not of chance": "they do not come in random order, so something repeats them, such as a cache",
     "": "their order does not show whether that is chance, as with a model that makes few different pictures, or "
     "something else, such as a cache",
 }
@@ -131,7 +131,7 @@ def repeats_in_words(run: Run, scores: Scores | None = None) -> Iterator[str]:
         name = ", ".join(filter(None, (concept, run.suite.label_of(group) if group else "")))
         words.append(f"{name} ({_drawn_of(row) - row.n_repeated} different of {_drawn_of(row)})")
     again = sum(row.n_repeated for row in found.values())
-    cause = f" As bytes, {_CAUSES[over_all.flag]}." if over_all is not None else ""
+    cause = f" Byte for byte, {_CAUSES[over_all.flag]}." if over_all is not None else ""
     identical = ""
     if over_all is not None:  # some of them by their ids
         files, by_first = dict(run.plan.rows("id", "file")), dict[str, list[str]]()
@@ -159,19 +159,19 @@ def batches_in_words(scores: Scores) -> Iterator[str]:
             yield (
                 f"{wording.count(row.n_target, 'picture', 'pictures')} came in "
                 f"{wording.count(row.n_batches, 'batch', 'batches')}, which count as one draw each (two pictures of a "
-                f"batch correlate by {wording.number(row.value)}). A verdict takes ten batches."
+                f"batch correlate by {wording.number(row.value)}). A verdict needs ten batches."
             )
         elif row.flag == "neighbours are alike":
             yield (
                 f"Pictures that come one after the other are more alike than others ({wording.probability(row.p)}), as "
                 f"in {row.setting}: such runs count as one draw each, {row.n_batches:,} of {row.n_target:,} pictures, "
-                "and a verdict takes ten. If they are independent, or not in the order of drawing, say so in a column "
+                "and a verdict needs ten. If they are independent, or not in the order of drawing, say so in a column "
                 "batch."
             )
         elif row.flag == "sorted by what is shown":
             yield (
                 "Pictures are listed by what they show, so their order does not tell how they were drawn; each counts "
-                "as a draw of its own. A column batch would say which came together."
+                "as a separate draw. A column batch would say which came together."
             )
 
 

@@ -22,7 +22,9 @@ from clinometer.errors import RunCorruptError
 from clinometer.metrics import Score
 from clinometer.metrics.verdict import Evidence, Source, StoppingRule
 from clinometer.models.protocols import Generator
+from clinometer.published import Published
 from clinometer.ratings import Rated
+from clinometer.report import wording
 from clinometer.report.differences import RunsCompared
 from clinometer.report.page import Page
 from clinometer.report.view import Row

@@ -35,7 +35,7 @@ import pyarrow as pa
 from clinometer.errors import ClinometerError, RunCorruptError, RunNotFoundError
 from clinometer.metrics.differences import judged_over_grid, judged_when_stopped
 from clinometer.metrics.records import Score
-from clinometer.metrics.stopping import Evidence, StoppingRule, in_family
+from clinometer.metrics.verdict import Evidence, StoppingRule, in_family
 from clinometer.pipeline.comparison import compare_runs, evidence_between, split_runs
 from clinometer.pipeline.execution import FIRST_ROUND, LATER_ROUND, rule_of
 from clinometer.pipeline.results import resamples_of, score_study

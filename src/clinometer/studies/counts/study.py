@@ -26,8 +26,9 @@ from clinometer._messages import MISSING, composed, first_and_more, named_in_a_l
 from clinometer.errors import ImportManifestError, RunCorruptError, RunMismatchError
 from clinometer.metrics.records import Score
 from clinometer.metrics.standard import SourceShares, selection_rows
+from clinometer.models.files import read_csv
+from clinometer.models.protocols import Card
 from clinometer.ratings import Rated
-from clinometer.readings.standard import compare_with_standard
 from clinometer.report import wording
 from clinometer.report.differences import Quantity, RunsCompared
 from clinometer.report.page import Page, Section

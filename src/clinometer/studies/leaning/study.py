@@ -17,11 +17,10 @@ from clinometer.metrics.verdict import Source, source_of, withheld_by_shares
 from clinometer.ratings import Rated
 from clinometer.report.differences import RunsCompared
 from clinometer.report.page import Page
-from clinometer.report.rows import Row, Scores
+from clinometer.report.view import Row, Scores
 from clinometer.runs.drawing import parts_without_trace, trace_parts
 from clinometer.runs.run import Run
-from clinometer.stats.equivalence import standard_error_of
-from clinometer.stats.power import images_for_share
+from clinometer.stats.power import images_for_share, standard_error_of
 from clinometer.studies.leaning import Evidence, StoppingRule, counted_once, evidence_of, paired_evidence
 from clinometer.studies.leaning.compare import split_rows
 from clinometer.studies.leaning.embeddings import (
