@@ -29,6 +29,7 @@ from clinometer.metrics.standard import SourceShares, selection_rows
 from clinometer.models.files import read_csv
 from clinometer.models.protocols import Card
 from clinometer.ratings import Rated
+from clinometer.readings.standard import compare_with_standard
 from clinometer.report import wording
 from clinometer.report.differences import Quantity, RunsCompared
 from clinometer.report.page import Page, Section
