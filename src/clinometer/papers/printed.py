@@ -26,7 +26,7 @@ from clinometer.models.files import read_csv
 from clinometer.papers.paper import Correlated
 from clinometer.published import Published, papers, published
 from clinometer.report import wording
-from clinometer.report.rows import Row, Scores
+from clinometer.report.view import Row, Scores
 from clinometer.runs.run import Run
 from clinometer.stats.agreement import Agreement, kendall_tau_b
 from clinometer.stats.multiplicity import benjamini_hochberg

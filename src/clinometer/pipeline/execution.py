@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from clinometer._cores import one_thread
 from clinometer.errors import ModelError, RunMismatchError, RunNotFoundError, SuiteError
-from clinometer.metrics.stopping import StoppingRule
+from clinometer.metrics.verdict import StoppingRule
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.models.readers import Reader
 from clinometer.pipeline.recipes import Models

@@ -142,7 +142,7 @@ def _in_a_cell(pairs: Sequence[tuple[str, str]]) -> str:
 
 def _table(verdicts: Verdicts, rows: int) -> dict[str, Any]:
     first, rest = listed_first(verdicts, rows)
-    counts = f"All together: {wording.counted(verdicts.rows, verdicts.label)}."
+    counts = f"In total: {wording.counted(verdicts.rows, verdicts.label)}."
     others = f" {len(rest):,} of them are not listed: {wording.counted(rest, verdicts.label)}." if rest else ""
     return {
         "quantity": f"{verdicts.title}: {verdicts.meaning}",
