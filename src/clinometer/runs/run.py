@@ -178,7 +178,7 @@ class Run:
         """Find the departures from the protocol again, for a run that may have gained encoders."""
         protocol = self.record.get("protocol")
         if protocol is not None:
-            typed = [Departure(**fields) for fields in protocol["typed"]]
+            typed = [Departure(**departure) for departure in protocol["typed"]]
             self.record_protocol(protocol_record(self.record, list(self.encoder_cards), typed))
 
     def change_suite(self, options: Sequence[str]) -> None:
