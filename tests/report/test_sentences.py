@@ -282,11 +282,11 @@ def test_shares_that_nobody_counted_are_not_said_to_agree() -> None:
         rows = pd.DataFrame([vars(row) for row in counts.compared_counts(*tables)])
         return SharesCompared().verdict(SimpleNamespace(scores=rows), ("A", "B"))  # type: ignore[arg-type]
 
-    assert said([[10, 10]] * 3) == "B beside A: none of 3 shares is shown to differ."
+    assert said([[10, 10]] * 3) == "B compared with A: none of 3 shares is shown to differ."
     assert said([[10, 10]] * 3 + [[0, 0]] * 7) == (
-        "B beside A: none of 3 shares is shown to differ; 7 shares could not be compared."
+        "B compared with A: none of 3 shares is shown to differ; 7 shares could not be compared."
     )
-    assert said([[0, 0]] * 10) == "B beside A: no share could be compared."
+    assert said([[0, 0]] * 10) == "B compared with A: no share could be compared."
 
 
 def test_a_share_is_counted_for_the_side_that_most_pictures_are_of() -> None:
