@@ -1,6 +1,7 @@
 """What the comparisons of all studies share: families, magnitudes, and that no study has its own."""
 
 import ast
+import re
 from dataclasses import replace
 from math import isnan, nan
 from pathlib import Path
@@ -94,14 +95,19 @@ def test_no_comparison_corrects_or_judges_a_family_by_itself():
     comparisons = [
         path
         for path in studies.rglob("*.py")
-        if "metrics.differences import" in path.read_text() and "Family" in path.read_text()
+        if re.search(r"metrics\.differences import|from clinometer\.metrics import .*differences", path.read_text())
+        and "Family" in path.read_text()
     ]
     assert {path.relative_to(studies).parts[0] for path in comparisons} >= {"leaning", "t2iat", "refusals"}
     for path in {*comparisons, *studies.glob("*/compare.py")}:
         tree = ast.parse(path.read_text())
         compares = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
         if path.name == "scores.py":  # where a study scores and compares in one module
-            compares = [node for node in compares if "compared" in node.name or "difference" in node.name]
-        used = {node.id for function in compares for node in ast.walk(function) if isinstance(node, ast.Name)}
+            compares = [node for node in compares if "compar" in node.name or "difference" in node.name]
+        nodes = [node for function in compares for node in ast.walk(function)]
+        used = {node.id for node in nodes if isinstance(node, ast.Name)}
+        used |= {
+            node.attr for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "differences"
+        }
         assert compares, path
         assert not used & own, path
