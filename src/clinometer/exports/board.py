@@ -66,7 +66,7 @@ def board_files(run: Run, view: View, page: Page[Any], paper: Paper) -> Iterator
 
 
 def board_html(run: Run, view: View, page: Page[Any], paper: Paper) -> str:
-    """Render the two pages as one HTML file that asks the network for nothing."""
+    """Render the two pages as one HTML file that requests nothing from the network."""
     report, judged = view.report, page.verdicts(view)
     lead = page.lead(view)
     figure = lead.get("figure")

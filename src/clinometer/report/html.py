@@ -25,7 +25,7 @@ from clinometer.report.view import AT_A_VERDICT, ReportInput, Row
 def render_page(report: ReportInput, page: Page[Any]) -> str:
     """Render the report of a run, in the way of its study, as one self-contained HTML page.
 
-    The page asks the network for nothing, runs only the script whose hash its own policy names, and escapes
+    The page requests nothing from the network, runs only the script whose hash its own policy names, and escapes
     every name, prompt and reason. The same input gives the same page, byte for byte.
     """
     view = page.view.of(report)
