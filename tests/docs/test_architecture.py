@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import sys
+from pkgutil import resolve_name
 
 import pytest
 
@@ -23,6 +24,13 @@ def test_the_modules_of_the_engine_of_leaning_are_those_that_are_listed():
     listed = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]+)\|", table, re.MULTILINE)))
     there = {path.stem for path in (ROOT / "src/clinometer/studies/leaning/scores").glob("*.py")} - {"__init__"}
     assert set(listed) == there
+
+
+def test_the_path_of_a_picture_names_functions_that_are_there():
+    section = ARCHITECTURE.split("## One picture, function by function")[1].split("\n## ")[0]
+    names = re.findall(r"`(\w+(?:\.\w+)+)`", section)
+    assert len(names) > 30
+    assert all(callable(resolve_name(f"clinometer.{name}")) for name in names)
 
 
 def test_every_room_is_in_the_table():

@@ -91,7 +91,7 @@ def test_the_batch_grows_until_memory_says_no(grown, plain):
     assert generator.asked[:7] == [2, 2, 4, 4, 8, 8, 16]  # two steps each, and one that was refused
     assert set(generator.asked[7:]) == {8, 4}
     assert run.record["batch_size"] == 8
-    assert "8 images a batch: as many as memory holds" in notes
+    assert "8 images per batch: as many as memory holds" in notes
     assert furthest(run, plain) <= 1  # rounding, of 255
 
 

@@ -179,7 +179,7 @@ def test_runs_of_one_seed_and_other_numbers_of_images_are_not_said_to_have_other
     ]
     (found,) = cm.compare(*runs, out=tmp_path / "out")
     assert not found.paired
-    images = [f"{n} a target, 2 an attribute prompt" for n in (2, 3)]
+    images = [f"{n} per target, 2 per attribute prompt" for n in (2, 3)]
     assert found.unpaired == f"the runs have different numbers of images ({images[0]}; {images[1]})"
     assert f"Not paired: {found.unpaired}." in (tmp_path / "out/comparison.html").read_text()
 

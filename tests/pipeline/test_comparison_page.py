@@ -129,7 +129,7 @@ def test_what_was_compared_has_a_column_a_run_and_marks_what_differs(leaning, le
     assert rows["Encoders"] == ["eye"] * 2
     assert rows["Clinometer"] == [runs[0].record["versions"]["clinometer"]] * 2
     (same,) = page.find("p", class_="note same")
-    assert "The same in all: images asked for: 2 a target, 2 an attribute prompt; origin: generated;" in same.text
+    assert "The same in all: images asked for: 2 per target, 2 per attribute prompt; origin: generated;" in same.text
 
 
 def test_a_file_of_somebody_elses_is_not_replaced(tmp_path):

@@ -160,7 +160,7 @@ def test_no_verdict_is_not_a_verdict():
 
 def test_no_third_group():
     page = with_only(small_input(suite=load_suite("mcas")), "plane")
-    assert "no third axis" in section(page, "plane")
+    assert "names no third group" in section(page, "plane")
     assert not [e for e in page.find("svg") if "plane" in e.attributes.get("aria-labelledby", "")]
 
 

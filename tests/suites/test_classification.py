@@ -72,7 +72,7 @@ def test_what_a_suite_asks():
     assert suite.label_of("old man") == "old men"
     assert suite.label_of("nobody") == "nobody"
     assert suite.with_options(images=3).image_count == 12
-    assert suite.images_in_words() == "6 portraits a group, 20 noise samples an image"
+    assert suite.images_in_words() == "6 portraits per group, 20 noise samples per image"
     assert len(suite.sheets()) == 3
     assert suite_from_mapping(yaml.safe_load(yaml.safe_dump(suite.model_dump(mode="json"))), source="x") == suite
 

@@ -206,7 +206,7 @@ class ConceptAnswers:
     Attributes
     ----------
     counts : (K + 1,) answers, of no group last, each different picture once.
-    missing, repeated : pictures that are not there, and those that are another one again.
+    missing, repeated : pictures that are missing, and those that repeat another.
     unread : how many have no answer among the groups, by why, in words.
     pictures : what else the reader shows of the different pictures; None where only the answers are known.
     """

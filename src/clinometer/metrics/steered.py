@@ -73,7 +73,7 @@ class SteeredPictures:
         with the same key are a pair.
     shows : (n,) whether the concept is still shown, 1 or 0; NaN where that is not known.
     fidelity : (n,) cosine with the concept's own text, or what else says how well it is drawn; NaN where unknown.
-    missing, repeated : pictures that are not there, and those that are another one again.
+    missing, repeated : pictures that are missing, and those that repeat another.
     unread : how many have no answer among the groups, by why, in words.
     pictures : what else the reader shows of the pictures; None where only the answers are known.
     """

@@ -26,7 +26,7 @@ shown to lie within the margin around both. Where one of them gets an answer tha
 
 **Bounds.** What the pictures that are not there, or twice, might change is the same verdict with them filled in. A
 picture that was refused, or failed, would have shown something. Nobody knows what, so all of them are taken to be of
-group a, and then all of group b, each at what an image of that group may score; of pictures that are another one again,
+group a, and then all of group b, each at what an image of that group may score; of pictures that repeat another,
 which count once, the mean is also taken over all as they were drawn. A missing picture of an attribute group is taken
 to be as near to what is measured as the nearest picture of any group, and then as far as the farthest. Of two runs,
 what is missing of the one is taken to be of the group that what is missing of the other is not. Each filling is tested

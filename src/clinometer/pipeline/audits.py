@@ -99,7 +99,7 @@ class Steering:
 
 
 class OpensEngine(Protocol):
-    """Who does the work, once it is known on which device."""
+    """Opens the engine that does the work, once it is known on which device."""
 
     def opened(
         self, device: str, weights: int = 0, make_room: Callable[[], None] = lambda: None
@@ -394,7 +394,7 @@ def run_job(
     weights = weights_of([job.generator, *encoders, *(each for each in job.readers if not price_of(each))])
     with directory.locked(), ExitStack() as opened:
         if is_finished(job, out, encoders):
-            score(run := Run(out), progress)  # which says so
+            score(run := Run(out), progress)  # reports that nothing has changed
             refresh_report(run)
             remember(run, asked=job.asked())
             return directory.url
@@ -528,4 +528,4 @@ def settle_batch_size(out: str | os.PathLike[str], generator: Generator, suite: 
         longest = max((spec.prompt for spec in suite.prompt_specs()), key=len, default="")
         generator.fit_batch_size(longest, known=recorded_size)
     if recorded_size is None and generator.batch_size != begun:
-        progress.note(f"{generator.batch_size} images a batch: as many as memory holds")
+        progress.note(f"{generator.batch_size} images per batch: as many as memory holds")

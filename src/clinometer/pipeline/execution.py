@@ -222,14 +222,14 @@ class Job:
 
     Attributes
     ----------
-    plan : makes every sample; of a run that is finished it is not asked.
+    plan : makes every sample; not called for a run that is finished.
     origin : ``"generated"`` or ``"imported"``.
     rounds : how it is drawn where it may stop early.
     budget : what the images still missing may cost.
     retry_failed : draw failed images again.
     protocol : the departures from the suite's protocol that only the caller knows of; None of a run without a protocol.
     unscored : end once everything is drawn and embedded; more is drawn later.
-    asked : hashes what was asked and the files that it names, once these are here; None where only loaded models tell.
+    asked : hashes the request and the files that it names, once these are here; None where that takes loaded models.
     readers, questions : who reads the images, and what each is asked.
     learn_errors : reads labelled pictures before anything is drawn, and stores in the run how the readers err.
     watches : steps, decoder and latents to trace; keywords of :class:`~clinometer.runs.drawing.WatchedGenerator`.

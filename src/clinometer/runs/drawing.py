@@ -1,4 +1,4 @@
-"""Drawing: the parts that are missing, and none twice; and tracing what images were taken for on the way."""
+"""Draw missing parts, each once, and trace what a model predicts on the way to its images."""
 
 from __future__ import annotations
 

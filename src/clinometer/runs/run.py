@@ -3,13 +3,13 @@
 ::
 
     RUN/run.json                              what was asked and by what
-    RUN/plan.parquet                          a row a sample
+    RUN/plan.parquet                          one row per sample
     RUN/samples/part-00000.parquet            the images, as the Hugging Face Image struct, and what became of each
     RUN/unfinished/part-00000.parquet         the same of a part that was stopped halfway, of a model with a price
     RUN/embeddings/<encoder>/part-00000.parquet   id, vector: one file for each part of samples
     RUN/embeddings/<encoder>/texts.parquet    text, vector
     RUN/embeddings/<encoder>/saved-again.parquet    id, change, distance
-    RUN/trace, RUN/strips, RUN/latents        what the images were taken for on the way (:mod:`clinometer.runs.traces`)
+    RUN/trace, RUN/strips, RUN/latents        predictions on the way to the images (:mod:`clinometer.runs.traces`)
     RUN/readings/<reader>/part-00000.parquet  what a reader answered about each image, a row an image and question
     RUN/ratings/part-00000.parquet            what people answered about the images, a row an answer
     RUN/counts.parquet                        of a run without images, the counts that were imported
@@ -70,11 +70,11 @@ class Run:
     ----------
     directory, ledger : its files, and the list of them in run.json with their checksums.
     planned : the plan as it is stored; ``run.plan`` reads it.
-    encoders : who embedded it.
+    encoders : those that embedded it.
     drawn : its samples, part by part; ``run.samples`` is the table of all.
     vectors : of its images and texts.
-    traces : of what its images were taken for on the way.
-    readers, answers : who read it, and what each said.
+    traces : predictions at steps on the way to its images.
+    readers, answers : those that read it, and what each answered.
     """
 
     def __init__(self, url: str | os.PathLike[str], worker: Worker | None = None) -> None:
@@ -198,7 +198,7 @@ class Run:
             self.__dict__.pop("suite", None)
 
     def require_images(self, what: str) -> None:
-        """Refuse ``what`` takes images of a run of counts, which has none.
+        """Raise if the run holds counts and no images; ``what`` : what needs the images, for the message.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Tests and intervals for the means of a family of small samples, whose variances help each other out.
+"""Tests and intervals for the means of a family of small samples, whose variances are shrunk towards a common fit.
 
 Eight images of a concept that is drawn half as men, half as women are all of one kind once in 128 times. Their own
 variance is then next to nothing, and a t-test takes chance for certainty. The other concepts of the run know better.

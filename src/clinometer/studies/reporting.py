@@ -85,7 +85,7 @@ def _reservations(suite: Suite, scores: Scores) -> Iterator[str]:
 
 
 def _repeated(suite: Suite, scores: Scores) -> tuple[dict[tuple[str, str], Row], Row | None]:
-    """Find the pictures that are another one again: a row of each (concept, group), and that of all, of equal bytes."""
+    """Find the pictures that repeat another: a row for each (concept, group), and one for all, of equal bytes."""
     counts_images = study_of(suite).counts_images
     by_bytes = {(row.concept, row.group): row for row in scores.select("pictures", "repeated", encoder="")}
     over_all = by_bytes.pop(("", ""), None)
@@ -119,7 +119,7 @@ def _repeats_by_concept(suite: Suite, scores: Scores) -> Iterator[tuple[str, str
 
 
 def repeats_in_words(run: Run, scores: Scores | None = None) -> Iterator[str]:
-    """State which pictures of a run are another one again, as its scores tell; nothing where none is."""
+    """State which pictures of a run repeat another, by its scores; nothing where none does."""
     scores = scores or _scores(run)
     copies = scores.select("pictures", "copies", encoder="")
     found, over_all = _repeated(run.suite, scores)

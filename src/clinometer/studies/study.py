@@ -1,7 +1,7 @@
-"""The class of a study: all that the rest of the house asks of it (decision 52), and how its work is shared.
+"""The base class of a study: all that other rooms call (decision 52), and how its work is divided.
 
 What a study measures piece by piece is measured by an engine's workers where there are some, else by this process, in
-turn. See decision 36. A study also says which of its numbers the cells of papers' tables are.
+turn. See decision 36. A study also names the numbers that belong in the cells of papers' tables.
 """
 
 from __future__ import annotations

@@ -128,8 +128,8 @@ class ClassificationSuite(Suite):
         return {name: group.codes for name, group in self.groups.items()}, self.images.group
 
     def images_in_words(self) -> str:
-        """``"256 portraits a group, 100 noise samples an image"``."""
-        return f"{self.images.group} portraits a group, {self.noise_samples[-1]} noise samples an image"
+        """``"256 portraits per group, 100 noise samples per image"``."""
+        return f"{self.images.group} portraits per group, {self.noise_samples[-1]} noise samples per image"
 
     def sheets(self) -> tuple[SuiteTable, ...]:
         """Return groups, contrasts, classes."""
@@ -144,7 +144,7 @@ class ClassificationSuite(Suite):
             (classes.label, name, self.prompts[name]) for classes in (self.a, self.b) for name in classes.classes
         )
         return (
-            SuiteTable(f"{self.images.group} portraits a group", ("group", "label", "prompt", "codes"), groups),
+            SuiteTable(f"{self.images.group} portraits per group", ("group", "label", "prompt", "codes"), groups),
             SuiteTable("compared", ("contrast", "x", "y"), contrasts),
             SuiteTable(
                 f"sorted into, with {', '.join(map(str, self.noise_samples))} noise samples",

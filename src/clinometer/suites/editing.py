@@ -139,8 +139,8 @@ class EditingSuite(Suite):
         return {name: group.codes for name, group in self.groups.items()}, self.images.group
 
     def images_in_words(self) -> str:
-        """``"25 portraits a group, 4 professions at 3 strengths"``."""
-        return f"{self.images.group} portraits a group, {len(self.professions)} professions at {self._strengths()}"
+        """``"25 portraits per group, 4 professions at 3 strengths"``."""
+        return f"{self.images.group} portraits per group, {len(self.professions)} professions at {self._strengths()}"
 
     def _strengths(self) -> str:
         numbers = ", ".join(f"{strength:g}" for strength in self.strengths)
@@ -155,7 +155,7 @@ class EditingSuite(Suite):
         professions = tuple((p.kind, name, p.prompt) for name, p in self.professions.items())
         return (
             SuiteTable(
-                f"{self.images.group} portraits a group", ("group", "gender", "tone", "prompt", "codes"), groups
+                f"{self.images.group} portraits per group", ("group", "gender", "tone", "prompt", "codes"), groups
             ),
             SuiteTable(f"edited at {self._strengths()} into", ("kind", "profession", "prompt"), professions),
             SuiteTable("gender is read by", (self.genders.a, self.genders.b), tuple((w.a, w.b) for w in self.wordings)),

@@ -568,9 +568,9 @@ class LeaningSuite(Suite):
         return shared, {target.name: self.text_of(target) for target in self.targets}
 
     def images_in_words(self) -> str:
-        """``"20 a target, 16 an attribute prompt"``."""
+        """``"20 per target, 16 per attribute prompt"``."""
         words = f", {self.images.target} without each word" if self.ablate else ""
-        return f"{self.images.target} a target{words}, {self.images.attribute} an attribute prompt"
+        return f"{self.images.target} per target{words}, {self.images.attribute} per attribute prompt"
 
     def sheets(self) -> tuple[SuiteTable, ...]:
         """Return groups with their prompts and words, then targets."""
@@ -583,9 +583,9 @@ class LeaningSuite(Suite):
             for category, target in self.categorised_targets()
         )
         return (
-            SuiteTable(f"{self.images.attribute} images an attribute prompt", ("group", "prompts", "words"), groups),
+            SuiteTable(f"{self.images.attribute} images per attribute prompt", ("group", "prompts", "words"), groups),
             SuiteTable(
-                f"{self.images.target} images a target", ("category", "target", "prompt", "stereotype"), targets
+                f"{self.images.target} images per target", ("category", "target", "prompt", "stereotype"), targets
             ),
         )
 

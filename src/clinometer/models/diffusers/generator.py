@@ -72,7 +72,7 @@ class DiffusersGenerator:
     card : what it is; its settings already hold everything that changes an output.
     call : further arguments of every pipeline call: steps, guidance, size.
     conditioning : makes the arguments that carry a batch's prompts and noise.
-    batch_size : images a call, or the bounds between which `fit_batch_size` looks for it; until then the first of
+    batch_size : images per call, or the bounds between which `fit_batch_size` looks for it; until then the first of
         them. Halved for good when the device runs out of memory.
     edit_call : the same as ``call`` for edits, where they have other steps or guidance.
     opened : what it shares with generators at other settings.
@@ -406,7 +406,7 @@ def _global_states(devices: list[int]) -> list[torch.Tensor]:
 
 @dataclass
 class Finiteness:
-    """Yield, for each image that an image processor turned into bytes, whether its values were finite."""
+    """Records, for each image that an image processor turned into bytes, whether its values were finite."""
 
     finite: list[bool] = field(default_factory=list)
 

@@ -304,7 +304,10 @@ def _embeddings(
     width: int,
     targets: Callable[[int], Sequence[np.ndarray]],
 ) -> EncoderEmbeddings:
-    """``width`` : of the targets' vectors, 0 where none is read yet; ``targets`` : makes them, of the width of all."""
+    """Assemble an encoder's embeddings from the vectors that were read.
+
+    ``width`` : of the targets' vectors, 0 where none is read yet; ``targets`` : makes them, with the width of all.
+    """
     texts = run.texts(encoder)
     blank = texts.get(BLANK_PROMPT)
     width = width or len(next(chain(chain.from_iterable(groups.values()), texts.values()), np.zeros(1)))
@@ -345,7 +348,7 @@ def traced_embeddings(
     """Read what the images were taken for on the way, by step when it is asked for; first the finished images.
 
     ``seen`` : the encoders' embeddings of the run, for their texts. All are of the images that were traced, without
-    those that are another one again; with ``keep``, of those with these seeds. Nothing where the run has no trace by
+    those that repeat another; with ``keep``, of those with these seeds. Nothing where the run has no trace by
     any of these encoders.
     """
     names, steps = {embeddings.encoder: embeddings for embeddings in seen}, run.traces.record.get("steps")
@@ -414,7 +417,7 @@ def _stacked_groups(
 def readings_of_wordings(run: Run, suite: LeaningSuite, encoder: str, direction: np.ndarray) -> dict[str, np.ndarray]:
     """Read the image part of every image of a concept with wordings, (wordings × noises); NaN where there is none.
 
-    An image that is another one again counts here: of one noise two wordings may give the same.
+    An image that repeats another counts here: from one noise two wordings may give the same.
     """
     place: dict[str, tuple[str, int]] = {
         target: (concept, order)

@@ -45,7 +45,7 @@ def plane(view: LeaningView) -> dict[str, Any]:
     profiles = [profile_of(view, group) for group in view.suite.groups]
     reason = "No concept has a similarity to the third group."
     if view.third is None:
-        reason = "The suite has no third axis. With one (axis.third) this section shows the xMCAS plane."
+        reason = "The suite names no third group. With one (axis.third) this section shows the xMCAS plane."
     return {
         "reason": "" if figure else reason,
         "figure": figure,

@@ -332,7 +332,7 @@ class CountedPictures:
 def counted_once(
     encoders: Sequence[EncoderEmbeddings], design: Design, counted: CountedPictures | None = None
 ) -> list[EncoderEmbeddings]:
-    """Leave each picture in once, note in ``target_copies`` how often it was drawn, and find its batch.
+    """Remove repeated pictures, note in ``target_copies`` how often each was drawn, and find its batch.
 
     All encoders have looked at the same pictures in one order. Embeddings that all differ are returned as they are.
     ``counted`` : what :func:`pictures_that_count` says; then no image of a target is read.

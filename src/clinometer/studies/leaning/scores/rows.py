@@ -428,7 +428,7 @@ def images_that_decide(
 
 @dataclass(frozen=True)
 class Needed:
-    """Return how many images of a concept each answer of its image part needs, (targets,) each.
+    """How many images of a concept each answer about its image part needs, (targets,) each.
 
     The groups' own images grow in proportion, and q is over the targets. NaN where no number would do; ``BEYOND`` for
     more than ``MANY``.
