@@ -96,7 +96,7 @@ def counts(n: int, groups: int, images: int, concepts: int) -> list[Found]:
         rng = np.random.default_rng([52, groups, images, concepts, study])
         drawn = rng.multinomial(images, [1 / groups] * groups, (concepts, 1))
         table = Counts(names, tuple("abcdef"[:groups]), ("",), drawn, np.zeros((concepts, 1), int))
-        called += any(row.verdict in LEANING for row in excess_rows(table, table.n, None, 0.95))
+        called += any(row.verdict in LEANING for row in excess_rows(table, table.n, None))
     setting = f"{groups} groups, {concepts} concepts of {images} images"
     return [Found("counts", "any share leans", setting, LEVEL, called / n, n)]
 

@@ -62,7 +62,7 @@ def test_the_paper_without_faces_says_what_is_left_out(drawn):
         assert f'"printed">{row["gender_flip_rate"]}<' in page
     assert page.count('class="faces"') == 1
     figures = {path.name for path in (Path(drawn.url) / "figures").iterdir()}
-    for start in ("figure-3-left-share-of-edits-whose-gender", "figure-3-middle-skin-tone", "differences-s-"):
+    for start in ("figure-3-left-share-of-edits-that-read", "figure-3-middle-skin-tone", "differences-s-"):
         assert any(name.startswith(start) and name.endswith(".svg") for name in figures)
     cells = cells_of(drawn)
     assert set(cells.model) == {"CFD", "SD v2.1"}

@@ -188,7 +188,7 @@ def test_runs_of_other_seeds_and_other_numbers_of_images_are_said_to_have_both(r
     few = audit(tmp_path / "few", suite=toy_suite(target=2, attribute=3, concepts=4), seed=1)
     (found,) = cm.compare(runs["plain"], few)
     seeds = "the runs have different seeds (0 and 1)"
-    assert found.unpaired.startswith(f"{seeds} and different numbers of images (4 a target, ")
+    assert found.unpaired.startswith(f"{seeds} and different numbers of images (4 per target, ")
 
 
 def test_the_same_images_are_said_to_be_the_same(runs, tmp_path):

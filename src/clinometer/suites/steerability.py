@@ -124,8 +124,8 @@ class SteerabilitySuite(base.Suite):
         return list(dict.fromkeys([*(concept.prompt for _, concept in self.concepts), *words]))
 
     def images_in_words(self) -> str:
-        """``"20 a neutral prompt, 20 a prompt that names a group"``."""
-        return f"{self.images.neutral} a neutral prompt, {self.images.asked} a prompt that names a group"
+        """``"20 per neutral prompt, 20 per prompt that names a group"``."""
+        return f"{self.images.neutral} per neutral prompt, {self.images.asked} per prompt that names a group"
 
     def sheets(self) -> tuple[base.SuiteTable, ...]:
         """Return groups with their words, then concepts with their prompts."""
