@@ -301,7 +301,7 @@ def association_test(*, out: TableOption = None, **options: Any) -> None:
 
 
 WIDE: Final = 120
-"""Columns of a terminal from which names stand beside each other; below, under each other: no number is cut."""
+"""Columns of a terminal from which names stand side by side; below, under each other: no number is cut."""
 NAMES: Final = ("test", "X, Y", "A, B", "n")
 
 

@@ -1,4 +1,4 @@
-"""The formats in which a run's verdicts are passed on to what others read, by their names.
+"""The formats in which a run's verdicts are exported for other tools, by name.
 
 ``eval-results`` are evaluation results of the Hub, ``.eval_results/*.yaml`` of a model's repository; their fields are
 those of ``docs/hub/eval-results.md`` in hub-docs. ``every-eval-ever`` is the aggregate record of Every Eval Ever. Both

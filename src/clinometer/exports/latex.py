@@ -1,4 +1,4 @@
-r"""Tables as LaTeX that one can paste: booktabs' rules, siunitx's columns, inside the text width of an article.
+r"""Tables as LaTeX to paste into an article: booktabs' rules, siunitx's columns, inside the text width of an article.
 
 A number stands in an ``S`` column, its interval below it, as a standard error stands below a coefficient. A table that
 is too wide in small type is cut by its columns, one that is too long by its rows; each part has the table's caption.
@@ -245,7 +245,7 @@ def _rows(columns: Sequence[Column], start: int, end: int) -> list[Column]:
 
 
 def _size(columns: Sequence[Column]) -> float:
-    """Choose the largest type in which numbers, and the longest words, fit beside each other."""
+    """Choose the largest type in which numbers, and the longest words, fit side by side."""
     return next((size for size in SIZES.values() if _fits(columns, size)), SIZES["scriptsize"])
 
 

@@ -1,4 +1,4 @@
-"""What several readers and people say of the same images: how far they agree, and shares that rest on both.
+"""Answers of several readers and people about the same images: how far they agree, and shares that rest on both.
 
 Of a question with K groups an answer is a number from 0: a group, or K for "cannot tell" (none of them, several, not
 readable), which is an answer like any other. NaN is no answer: not asked, failed or refused.

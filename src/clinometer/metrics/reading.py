@@ -1,4 +1,4 @@
-"""Rows of what readers say of a run's images: shares of the groups, raw and corrected for what a reader gets wrong.
+"""Rows of what readers answer about a run's images: shares of the groups, raw and corrected for readers' errors.
 
 With K groups and "cannot tell", y_r of a concept's n images are answered r, and L[k, r] of those known to show k::
 

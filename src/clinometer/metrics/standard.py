@@ -1,4 +1,4 @@
-"""Shares held against a declared standard: how far each lies from it, and whether shares follow it over concepts.
+"""Shares compared with a declared standard: how far each lies from it, and whether shares follow it over concepts.
 
 Parity is one standard. Another is declared: labour statistics, a population, a target of one's own. Two verdicts stand
 apart, from parity and from the standard, and nothing here says that a standard is fair. See method.md, section 19.

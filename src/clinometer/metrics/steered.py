@@ -1,4 +1,4 @@
-"""Pictures of a steerability study: how they are read, and when they tell enough, looked at after every round.
+"""Pictures of a steerability study: how they are read, and when they are enough, judged after every round.
 
 The rows of :mod:`clinometer.metrics.steerability` are computed from the same records.
 

@@ -1,4 +1,4 @@
-"""Where weights come from, what they hash to, and what went wrong when they did not come.
+"""Where weights come from, what they hash to, and why they could not be loaded.
 
 Only safetensors files are read. A pickle can run code when it is loaded, so a model that has nothing else is
 refused.

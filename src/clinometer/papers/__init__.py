@@ -1,4 +1,4 @@
-"""Papers, each whole: what runs one takes, what it prints, and a page that holds both beside each other.
+"""Papers, each whole: what runs one takes, what it prints, and a page that holds both side by side.
 
 A reproduction is a directory, and every run of it an ordinary one::
 

@@ -1,4 +1,4 @@
-"""The page of a paper: its tables and figures in its order, each beside what the runs measured, and the files of both.
+"""The page of a paper: its tables and figures in its order, each next to what the runs measured, and the files of both.
 
 It writes what was measured when the runs were scored, and estimates nothing.
 """
@@ -251,7 +251,7 @@ class PaperPage:
         return tables
 
     def rows(self, part: RowsDrawing) -> list[PageFigure]:
-        """Draw single numbers, a row each, of all models beside each other."""
+        """Draw single numbers, a row each, of all models side by side."""
         runs = self._runs_of(part.run)
         by_model = {
             each.planned.model: {

@@ -1,4 +1,4 @@
-"""A paper's printed numbers beside what was measured: of a run, cell by cell, and of pictures that people labelled.
+"""A paper's printed numbers next to measured ones: of a run, cell by cell, and of pictures that people labelled.
 
 The order of a table's concepts is compared with people's, too. A paper whose pictures are given, and not drawn, has its
 numbers from a folder with counts of labels::

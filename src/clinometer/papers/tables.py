@@ -1,4 +1,4 @@
-"""A printed table beside what the runs measured, in the layout of the paper."""
+"""A printed table next to what the runs measured, in the layout of the paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finished runs of one suite beside each other: which images are pairs, and whether they can be compared at all."""
+"""Compare finished runs of one suite: which images are pairs, and whether the runs can be compared at all."""
 
 from __future__ import annotations
 

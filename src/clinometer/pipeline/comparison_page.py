@@ -1,4 +1,4 @@
-"""The page of a comparison: what each further run does otherwise than the first, and all of them side by side."""
+"""The page of a comparison: how each further run differs from the first, and all of them side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder of pictures, read: what is known of some shows the reader's errors; free words are tested by concept."""
+"""Read a folder of pictures: known pictures show the reader's errors; free answers are tested by concept."""
 
 from __future__ import annotations
 

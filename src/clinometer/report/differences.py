@@ -1,4 +1,4 @@
-"""What a study says of runs beside each other: its quantities, how they are named, and its figures."""
+"""How a study's runs are compared: its quantities, how they are named, and its figures."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Quantity:
 
 
 class RunsCompared(ABC, Generic[AnySuite]):
-    """How a study shows runs beside each other. Methods that are not abstract may be left as they are.
+    """How a study shows runs side by side. Methods that are not abstract may be left as they are.
 
     Attributes
     ----------

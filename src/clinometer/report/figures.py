@@ -1,4 +1,4 @@
-"""Figures as SVG text: drawn by matplotlib, coloured by the page's style sheet, told to a screen reader.
+"""Figures as SVG text: drawn by matplotlib, coloured by the page's style sheet, described for screen readers.
 
 matplotlib draws with sentinel colours (``Ink.A``, ``Ink.MUTED``, …). Afterwards each sentinel becomes a class
 which the style sheet colours from its variables, so one drawing is right in light, in dark and on paper.
@@ -477,7 +477,7 @@ def rows_figure(
     title: str,
     margin: float | None = None,
 ) -> Figure | None:
-    """Draw signed numbers, a row each, models beside each other; None where no model has one."""
+    """Draw signed numbers, a row each, models side by side; None where no model has one."""
     names = [label for label in names if any(label in rows and rows[label].defined for rows in by_model.values())]
     if not names:
         return None

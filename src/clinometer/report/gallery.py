@@ -1,4 +1,4 @@
-"""The pictures of a page: those that come first, what was lost, and runs beside each other."""
+"""The pictures of a page: the first of each prompt, what is missing, and runs side by side."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def foremost_pictures(
 
 MOST_OWNERS: Final = 12
 MOST_NOISES: Final = 8
-"""Concepts, or groups, of which runs are shown beside each other, and pictures of each."""
+"""Concepts, or groups, of which runs are shown side by side, and pictures of each."""
 
 
 def beside_each_other(views: Mapping[str, View], first: Sequence[str] = ()) -> list[dict[str, Any]]:

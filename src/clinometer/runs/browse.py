@@ -1,4 +1,4 @@
-"""Reading a run piece by piece, for those who look at its images: what is held at once does not grow with the run."""
+"""Read a run piece by piece to show its images: the memory this takes does not grow with the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encoding: the embeddings that are missing, and none twice."""
+"""Compute the embeddings that are missing, each once."""
 
 from __future__ import annotations
 

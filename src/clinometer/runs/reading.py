@@ -1,4 +1,4 @@
-"""Reading: the answers that are missing, and none twice but where the same is asked again on purpose."""
+"""Ask readers for the answers that are missing, each once, unless a question is repeated on purpose."""
 
 from __future__ import annotations
 

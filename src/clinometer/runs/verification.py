@@ -1,4 +1,4 @@
-"""Whether a run's files are as they were written, and whether what was made of them is of what they are now.
+"""Check that a run's files are as they were written, and that its scores and report were made from these files.
 
 What scores and a report are made of is one hash each: what has not changed is not computed again.
 

@@ -1,4 +1,4 @@
-"""Pictures that are no draws of their own: those that are there again, and those of one batch.
+"""Pictures that are not independent draws: repeated pictures, and pictures of one batch.
 
 Pictures that are one and the same, or nearly, are found by their vectors and counted once.
 

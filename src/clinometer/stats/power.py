@@ -1,4 +1,4 @@
-"""Equivalence, and how many items would decide: the power of a verdict's own tests with more items, by simulation.
+"""Equivalence tests, and how many items would decide: the power of a verdict's own tests with more items.
 
 A pilot says what an item scores, and how little it knows of that. Runs of n items are drawn by it, each from what the
 truth may be after the pilot, and each is judged as the verdict is: by the larger p of the tests against every zero, by

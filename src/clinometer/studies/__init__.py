@@ -1,4 +1,4 @@
-"""The studies: each a room of its own, which the rest of the house knows by one class.
+"""The studies: each in a package of its own, which the rest of clinometer uses through one class.
 
 A package offers a study by an entry point in the group ``clinometer.studies``: its name is the value of the key
 ``study`` in suites, and it names an object of a subclass of :class:`clinometer.studies.study.Study`. This package's own

@@ -222,7 +222,7 @@ class Study(ABC, Generic[AnySuite]):
 
     @abstractmethod
     def comparison(self, suite: AnySuite) -> RunsCompared[AnySuite]:
-        """Return how runs of a suite are shown beside each other."""
+        """Return how runs of a suite are shown side by side."""
 
     def extend_plan(self, suite: AnySuite, samples: Sequence[Sample], part_size: int) -> list[Sample]:
         """Return the whole plan from the samples of the suite's questions; more may follow from those."""

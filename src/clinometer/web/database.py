@@ -1,4 +1,4 @@
-"""The database that people write to: SQLite in a file by default, or PostgreSQL by URL; its schema is Alembic's.
+"""The database of ratings: SQLite in a file by default, or PostgreSQL by URL; its schema is Alembic's.
 
 An answer is on disk when its transaction ends. SQLite runs in WAL mode with ``synchronous=FULL``, so a commit is synced
 before it returns; PostgreSQL's default does the same. See decision 57 for what was measured. No name, address or

@@ -1,4 +1,4 @@
-"""The index: every run that lies below what the server was given, its report, and several runs beside each other.
+"""The index: every run that lies below what the server was given, its report, and several runs side by side.
 
 Of some runs a number is followed over checkpoints, dates or settings; and each is compared with the first.
 """
@@ -225,7 +225,7 @@ def report(request: Request, run: Identifier) -> Response:
     return Response(content, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
 
-# --- several runs beside each other ----------------------------------------------------------------------------------
+# --- several runs side by side ---------------------------------------------------------------------------------------
 
 
 def judged(rows: Iterable[Row]) -> dict[str, Row]:

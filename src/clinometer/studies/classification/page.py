@@ -177,7 +177,7 @@ def _mark_title(name: str, row: Row) -> str:
 
 
 def differential_models_figure(views: Mapping[str, ClassificationView]) -> figures.Figure | None:
-    """Draw ΔS of every contrast, models beside each other."""
+    """Draw ΔS of every contrast, models side by side."""
     first = next(iter(views.values()))
     differentials = {model: view.differentials for model, view in views.items()}
     return figures.rows_figure(

@@ -468,7 +468,7 @@ class CountsPage(Page[CountsView]):
 PAGE: Final = CountsPage()
 
 
-# --- runs beside each other ------------------------------------------------------------------------------------------
+# --- runs side by side -----------------------------------------------------------------------------------------------
 
 
 def difference_name(suite: Suite, row: Row) -> str:

@@ -1,4 +1,4 @@
-"""Two models, or one at two settings, asked the same: by how much the second leans otherwise than the first."""
+"""Two models, or one at two settings, asked the same: how much the second differs from the first in leaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaning runs beside each other: a pair of groups as the papers show two models, axes as a table each.
+"""Leaning runs side by side: a pair of groups as the papers show two models, and one table for each axis.
 
 And tables of what only some pairs of runs have: a mitigation and what it was of, and two runs that were traced.
 """
@@ -257,7 +257,7 @@ def _plane_cells(mcas: Row, angle: Row, distance: Row) -> list[str]:
 
 
 def category_models_figure(views: Mapping[str, LeaningView], category: str) -> Figure | None:
-    """Draw MCAS of a category's concepts, models beside each other: the MCAS paper's figures 3 to 6."""
+    """Draw MCAS of a category's concepts, models side by side: the MCAS paper's figures 3 to 6."""
     first = next(iter(views.values()))
     ranked = [concept.name for view in views.values() for concept in view.ranked(category, by=view.mcas)]
     names = list(dict.fromkeys(ranked))
@@ -404,7 +404,7 @@ def _pair_figures(views: Mapping[str, LeaningView]) -> dict[str, Any]:
 
 
 class LeaningsCompared(RunsCompared[LeaningSuite]):
-    """Leanings of several runs to one of a pair of groups, or along axes, beside each other."""
+    """Leanings of several runs to one of a pair of groups, or along axes, side by side."""
 
     view = LeaningView
     bars = ("images", "words and encoders")

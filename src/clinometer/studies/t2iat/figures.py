@@ -208,7 +208,7 @@ def name_ends(axes: Any, view: T2IATView) -> None:
 
 
 def effect_models_figure(views: Mapping[str, T2IATView]) -> figures.Figure | None:
-    """Draw Cohen's d of every test, models beside each other: the T2IAT paper's table 1 as a figure."""
+    """Draw Cohen's d of every test, models side by side: the T2IAT paper's table 1 as a figure."""
     first = next(iter(views.values()))
     tests = first.suite.tests
     rows = {model: [view.effect_sizes.get(test.name, Row()) for test in tests] for model, view in views.items()}
@@ -243,7 +243,7 @@ def effect_models_figure(views: Mapping[str, T2IATView]) -> figures.Figure | Non
 
 
 def distribution_models_figure(views: Mapping[str, T2IATView], concept: str) -> figures.Figure | None:
-    """Draw the distribution of Asc over each stimulus's images, models beside each other: the paper's figure 3."""
+    """Draw the distribution of Asc over each stimulus's images, models side by side: the paper's figure 3."""
     first = next(iter(views.values()))
     names = list(dict.fromkeys(name for view in views.values() for name in view.ordered(concept)))
     if not names:

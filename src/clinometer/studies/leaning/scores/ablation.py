@@ -1,4 +1,4 @@
-"""Which word carries it: pictures of a prompt less those of the prompt without one of its words, paired by noise.
+"""Which word matters: pictures of a prompt minus those of the prompt without one of its words, paired by noise.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What can be asked of groups that are cells of axes: each axis, cell and interaction, as contrasts of the cells.
+"""Groups that are cells of axes: each axis, cell and interaction, as contrasts of the cells.
 
 With ``c`` the mean cosines of a target to the cells, every question is a linear one, ``w · c`` with weights ``w`` that
 sum to 0. Those of a set S of axes are the analysis of variance of a complete product::

@@ -1,4 +1,4 @@
-"""Does an encoder read right? Whether it tells the attribute images of the two groups apart, and better than by chance.
+"""Whether an encoder can be relied on: it must separate the two groups' attribute images better than chance would.
 
 What the images were drawn for is known, so they can be asked. An encoder **reads** when
 

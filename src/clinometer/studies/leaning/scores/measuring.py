@@ -1,4 +1,4 @@
-"""What the images of one target say: which of them count, and all that a study needs of their vectors.
+"""Measure the images of one target: which of them count, and all that a study needs from their vectors.
 
 An image enters the study as a row of cosines with all attribute images and words, and in every bootstrap replicate as
 a weight: 43 kB an image with 10,000 replicates and 400 attribute items, none of which is needed once its target is

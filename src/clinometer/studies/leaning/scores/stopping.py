@@ -1,4 +1,4 @@
-"""When a concept's images tell enough: decisions that hold although the data were looked at all along.
+"""When a concept has enough images: decisions that stay valid although the data are examined after every round.
 
 The attribute images, the words and the texts are there before the first target image. Given them, the image part of
 target t is a mean over its images, ::

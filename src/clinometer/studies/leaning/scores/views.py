@@ -1,4 +1,4 @@
-"""What one encoder, or the average of all, says: estimates and replicates of every target, from measured targets.
+"""The view of one encoder, or of their average: estimates and replicates of every target, from measured targets.
 
 Replicates of a target, 0.7 MB a view with what the texts add, are put away in a store as they come. Targets may
 come in any order.

@@ -1,4 +1,4 @@
-"""What a T2IAT study is made of, names and embeddings by name; associations of stimuli, and all that concepts say.
+"""The inputs of a T2IAT study, names and embeddings by name; the associations of stimuli, and rows of concepts.
 
 A concept's cosines are as many as the products of its neutral images with those of either attribute, and its resamples
 weigh them all. No concept needs another one, so concepts are measured one at a time, by any process, in any order. What
