@@ -18,7 +18,7 @@ def test_suites_at_parity_are_seldom_called_leaning(scores):
 
 @pytest.mark.thorough
 def test_a_concept_that_leans_is_what_the_truth_says():
-    """Of many images the number comes to the truth that the ends are held against."""
+    """Of many images the number comes to the truth that the ends are compared with."""
     (covers, *_) = sim.families(2, "three kinds, leaning", 3_000)
     assert covers.rate >= 0.85
 

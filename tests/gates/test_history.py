@@ -1,4 +1,4 @@
-"""A run held against earlier ones: which of these count, what is shown of a change, and what is said of it."""
+"""A run compared with earlier ones: which of these count, what is shown of a change, and what is said of it."""
 
 import json
 import shutil

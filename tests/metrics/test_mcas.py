@@ -175,6 +175,6 @@ def test_nested_lists_are_read_as_arrays():
 def test_refuses_what_has_no_cosine(name, bad, code):
     field = "targets" if name.startswith("target") else name[-1]
     if field == "a" and bad.shape == (2, 7):
-        field = "b"  # which is held against the vectors of a
+        field = "b"  # which is compared with the vectors of a
     with raises(InvalidInputError, code=code, field=field):
         mcas(**(sets(0) | {name: bad}))

@@ -1,4 +1,4 @@
-"""Shares held against a declared standard."""
+"""Shares compared with a declared standard."""
 
 from dataclasses import replace
 from math import inf

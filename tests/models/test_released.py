@@ -23,7 +23,7 @@ SUITE = toy_suite(target=2, attribute=2, concepts=2)
 
 @pytest.fixture(scope="module")
 def one_thread():
-    """As a worker has: the one of these tests is this process, and so is the one that they are held against."""
+    """As a worker has: the one of these tests is this process, and so is the one that they are compared with."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:

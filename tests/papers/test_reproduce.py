@@ -36,7 +36,7 @@ RUN = "stabilityai-stable-diffusion-2-mcas"
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory):
-    """Every concept: tables of the paper are held against no less."""
+    """Every concept: tables of the paper are compared with no less."""
     return reproduced("mcas", tmp_path_factory.mktemp("full") / "out")
 
 

@@ -1,4 +1,4 @@
-"""A folder of pictures read by a reader: kept by parts, held against the truth, and shares corrected by it."""
+"""A folder of pictures read by a reader: kept by parts, compared with the truth, and shares corrected by it."""
 
 import csv
 

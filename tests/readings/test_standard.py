@@ -45,7 +45,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(files):
-    """The counts held against the standard."""
+    """The counts compared with the standard."""
     return api.import_counts(files / "counts.csv", files / "run", reference=files / "standard.csv")
 
 

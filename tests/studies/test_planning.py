@@ -164,7 +164,7 @@ def test_a_price_makes_a_cost_and_the_budget_that_is_needed(pilot):
     assert plan.cost == pytest.approx(0.04 * len(pilot.plan))
     assert plan.cost_needed == pytest.approx(0.04 * plan.images_needed)
     assert cm.plan(pilot=pilot.url, effect=1.2).cost_needed == 0
-    assert cm.plan("reference", price=1e-9).cost == 0.01  # what the budget is held against
+    assert cm.plan("reference", price=1e-9).cost == 0.01  # what the budget is compared with
     shown = CliRunner().invoke(app, ["plan", "--pilot", pilot.url, "--price", "0.04"], env={"COLUMNS": "140"})
     assert f"At 0.04 each they cost {plan.cost:,.2f}." in shown.output
     assert "--budget" in shown.output

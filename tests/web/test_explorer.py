@@ -242,7 +242,7 @@ def test_a_damaged_part_is_told_in_a_line(runs, tmp_path):
     part.write_bytes(content)
     browser = client(tmp_path / "runs", cache=tmp_path / "cache")
     response = browser.get("/explore", params={"run": ids(browser)["run"]})
-    if response.status_code == 200:  # it was the pixels: they are held against their hash when they are asked for
+    if response.status_code == 200:  # it was the pixels: they are compared with their hash when they are asked for
         assert {browser.get(each).status_code for each in pictures(response.text)} >= {409}
     else:
         assert response.status_code == 409

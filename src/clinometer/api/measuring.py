@@ -267,7 +267,7 @@ def read_images(
         ``concept``; without it the concept of a picture is the folder within ``folder`` that it lies in.
     same_pictures : whether the pictures of ``truth`` were drawn at random from those of ``folder``. Then what is unread
         informs the shares, and they are of all pictures.
-    encoder : with ``truth``, the image encoder by whose vectors its pictures are held against the others; by default
+    encoder : with ``truth``, the image encoder by whose vectors its pictures are compared with the others; by default
         that of a reader which is an encoder. Of an open question, the text encoder by whose vectors answers are put
         together; None leaves those apart that differ once case, articles and punctuation are off.
     threshold : mean cosine from which on answers to an open question are put together.

@@ -95,7 +95,7 @@ def gate(
     policy : a YAML file with rules, or a mapping of the same keys:
         ``{"rules": [{"metric": "mcas", "component": "image_part", "within": 0.25}]}``. None, with a ``history``: no
         number that the first verdicts rest on has changed.
-    history : the folder of earlier runs, of accepted checkpoints, that rules ``against: history`` are held against.
+    history : the folder of earlier runs, of accepted checkpoints, that rules ``against: history`` are compared with.
     last : how many of these; those that are not comparable are left out, and named in ``history.left_out``.
 
     Returns

@@ -185,7 +185,7 @@ class RunDocument(Document):
 
 
 class ComparedRuns(_Part):
-    """A run held against the first."""
+    """A run compared with the first."""
 
     first: PlaceOfRun
     second: PlaceOfRun
@@ -213,7 +213,7 @@ class ComparedRuns(_Part):
 
 
 class ComparisonDocument(Document):
-    """Runs held against the first of them: compare."""
+    """Runs compared with the first of them: compare."""
 
     kind: Literal["comparison"] = "comparison"
     comparisons: list[ComparedRuns]
@@ -288,10 +288,10 @@ class VerificationDocument(Document):
     unlisted: list[str] = Field(description="Files that run.json does not list.")
     unfinished: str = Field(description="What is still to be done; empty of a finished run.")
     recomputed: bool = Field(description="Whether its numbers were computed again, and are those that are stored.")
-    evidence: str | None = Field(description="The record that it was held against.")
+    evidence: str | None = Field(description="The record that it was compared with.")
     attempts: list[str] = Field([], description="Every attempt under its registration, in words.")
     changes: list[str] | None = Field(
-        None, description="What is not as registered, in words; null where it was held against no registration."
+        None, description="What is not as registered, in words; null where it was compared with no registration."
     )
 
 

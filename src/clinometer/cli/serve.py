@@ -403,7 +403,7 @@ def export(
 
 @contextmanager
 def ratings_database(url: str, *, is_new: bool = False) -> Iterator[Engine]:
-    """Open the database that ``clinometer serve`` has, too, and let go of it; only a task that is made makes one."""
+    """Open the database that ``clinometer serve`` has, too, and close it; only making a task creates one."""
     from clinometer.web.database import address_of, is_kept, open_database
 
     found = _locate_database(url)

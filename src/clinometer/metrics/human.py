@@ -278,7 +278,7 @@ class HumanStudy:
     concepts : what was rated of each concept; all hold the same raters in the same order.
     same, repeats : repeated items that got the same answer again, and all of them.
     right, checks : items with a known answer that were answered so, and all of them.
-    machine : scores that the fractions are held against.
+    machine : scores that the fractions are compared with.
     margin : the margin for which the ratings still needed are counted.
     """
 

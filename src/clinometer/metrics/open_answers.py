@@ -1,4 +1,4 @@
-"""Answers in free words: normalised, clustered, and held against the concepts of their images.
+"""Answers in free words: normalised, clustered, and compared with the concepts of their images.
 
 An open question has no list of answers (OpenBias, D'Incà et al. 2024; TIBET, Chinchure et al. 2024). What readers say
 is brought to one form, answers that mean the same are put together, and what is left is a table concept × answer. Its

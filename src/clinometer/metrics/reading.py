@@ -450,7 +450,7 @@ def concentration_rows(each: AnsweredQuestion) -> Iterator[Score]:
 
     ``one_value`` is 1 where the n_target images of a concept are all read as ``group``, else 0, with n_a of them read
     as what most are; ``null`` is the probability of 1 at parity. ``concentration`` is the share of the n_target
-    concepts of which it is 1, held against parity as this reader reads it; ``concentration_pooled`` is held against
+    concepts of which it is 1, compared with parity as this reader reads it; ``concentration_pooled`` is compared with
     the same shares in all concepts.
     """
     read = np.array([concept.counts[:-1] for concept in each.concepts]).reshape(-1, len(each.groups))

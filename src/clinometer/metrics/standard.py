@@ -313,7 +313,7 @@ SMALLEST: Final = "smallest"
 TO_LARGEST: Final = "to_largest"
 RATIO_TEST: Final = "score test that the smallest and the largest share are equal, given the images of both groups"
 MOST_GROUPS: Final = 10
-"""Groups of which each has a row of its own; of more, the smallest share alone is held against the largest."""
+"""Groups of which each has a row of its own; of more, the smallest share alone is compared with the largest."""
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ OWN_MARKS: Final = {"comparison.html": b"clinometer", "comparison.csv": b"metric
 
 
 class Comparisons(list[Comparison]):
-    """Runs held against the first of them, a comparison each; shown, they say in words which leans more."""
+    """Runs compared with the first of them, a comparison each; shown, they say in words which leans more."""
 
     @property
     def table(self) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Models as they are asked for, each loaded once; and how a worker comes by one, by its name or sent as it is.
+"""Models as they are asked for, each loaded once; and how a worker gets one, by its name or sent as it is.
 
 Of generators one is on its device, and others wait in the memory of the host to come back: two may not fit on a device,
 and how many images one draws at once must not depend on which others were loaded before. So one that makes room takes
@@ -207,7 +207,7 @@ class WithPortraits:
 
 @dataclass(frozen=True)
 class WithEncoders:
-    """Finished images, and the encoders that embed them, each by its card and how a worker comes by it."""
+    """Finished images, and the encoders that embed them, each by its card and how a worker gets it."""
 
     source: ReadyModel
     encoders: tuple[tuple[Recipe, Card], ...]
@@ -284,7 +284,7 @@ class Models:
         *,
         prefer: Mapping[str, Any] | None = None,
     ) -> tuple[Generator, Recipe]:
-        """Return the model, and how workers come by it. One given as an object takes no options.
+        """Return the model, and how workers get it. One given as an object takes no options.
 
         Raises
         ------
@@ -331,7 +331,7 @@ class Models:
         self._encoders.clear()
 
     def encoders(self, specs: Encoders, device: str) -> tuple[list[Encoder], dict[str, Recipe]]:
-        """Return the encoders, and how workers come by each, by its name.
+        """Return the encoders, and how workers get each, by its name.
 
         Raises
         ------

@@ -107,7 +107,7 @@ class Rated:
             The suite names none, or crosses axes.
         """
         if self.pair is None:
-            raise RunMismatchError(f"suite {self.suite}: ratings are held against two groups, and it does not name two")
+            raise RunMismatchError(f"suite {self.suite}: ratings compare two groups, and it does not name two")
         return self.pair
 
 
@@ -384,7 +384,7 @@ def _strata(run: Run, rated: Rated, pool: pd.DataFrame, strata: Strata) -> Itera
 
 
 def machine_scores(scores: pd.DataFrame, rated: Rated) -> tuple[MachineScores, ...]:
-    """Return what people's fractions are held against: every signed score of the concepts, by encoder."""
+    """Return what people's fractions are compared with: every signed score of the concepts, by encoder."""
     concept_scores = scores[(scores.setting == "") & scores.group.isin(["", rated.groups[0]])]
     machine = []
     for metric, component in rated.machine:

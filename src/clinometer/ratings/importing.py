@@ -79,7 +79,7 @@ def import_ratings(
                 }
             )
     groups, labels = set(answers.values()), list(dict.fromkeys(labels))
-    # nothing could be held against the machine
+    # nothing could be compared with the machine
     if not groups & set(labels) and not all(rating.right for rating in ratings):
         raise RatingsError.unknown_name(
             f"answers: found {first_and_more(labels, 4)}, expected names or labels of the suite's groups among them: "

@@ -189,7 +189,7 @@ def pair_names(comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
 
 
 def all_runs(comparisons: Sequence[Comparison]) -> list[Run]:
-    """List the run that the others are held against, and the others."""
+    """List the run that the others are compared with, and the others."""
     return [comparisons[0].first, *(comparison.second for comparison in comparisons)]
 
 

@@ -24,7 +24,7 @@ MOST_ANSWERS: Final = 5
 """Answers in free words that have a column of their own."""
 
 PARITY: Final = "parity is 1/{} each"
-"""What the shares of so many groups are held against."""
+"""What the shares of so many groups are compared with."""
 
 READ_AS: Final = "read as "
 """What stands before the answer in the setting of a row of errors, behind the question of a reader that has several."""
@@ -302,7 +302,7 @@ Key = tuple[str, str, str, str]
 
 
 def standard(view: View) -> dict[str, Any] | None:
-    """Gather what is held against the suite's standard, source by source; None where the run declares none."""
+    """Gather what is compared with the suite's standard, source by source; None where the run declares none."""
     reference = view.report.suite.reference
     rows = view.scores.select(STANDARD_METRIC, encoder="*")
     if reference is None or not rows:

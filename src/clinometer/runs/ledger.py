@@ -361,7 +361,7 @@ class Ledger:
 # --- The shape of tables that are read back --------------------------------------------------------------------------
 #
 # Seals tell a table that was changed from the one that was written. Of a run without seals, or one that somebody made
-# to be opened, they say nothing: its tables are held against a shape before anything is made of them.
+# to be opened, they say nothing: its tables are compared with a shape before anything is made of them.
 
 
 _TEXTS: Final = frozenset(each.name for each in fields(Score) if isinstance(each.default, str)) | {"curve"}

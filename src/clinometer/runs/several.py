@@ -188,7 +188,7 @@ def _identity(run: Run) -> dict[str, Any]:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """A run held against another.
+    """A run compared with another.
 
     Attributes
     ----------

@@ -492,7 +492,7 @@ def factors_to_decide(
     Parameters
     ----------
     values, lows, highs : (tests,), the estimates and their 95 % intervals. For leaning, se is that of the side of 0. Of
-        estimates that are held against several zeros (zeros × tests), how far they are from each: all of these have to
+        estimates that are compared with several zeros (zeros × tests), how far they are from each: all of these have to
         be shown, and a leaning to one side. ``margin`` may then be of each, too.
     p_values : (tests,), of leaning; NaN where there is none but the interval's. They may be of another kind than the
         intervals, as of permuted prompts.

@@ -147,7 +147,7 @@ def rated_share(
     Parameters
     ----------
     ratings : (raters, n) in [0, 1], NaN where a rater did not rate; an item's answer is the mean of its ratings. One
-        list is one rater, or raters that are not told apart.
+        list is one rater, or raters that are not distinguished.
     readings, unrated : (n,) and (N − n,) in [0, 1]: what the reader says of the rated items and of the others. Without
         them the share is people's alone.
     outside : (raters, n) True where a rating is neither yes nor no.

@@ -116,7 +116,7 @@ class PartStage:
     make : makes what is missing of a run's parts; a function of a module, as workers import it by its name.
     title : what a user is told it does.
     missing : (run, generator) → the parts that lack what it adds, asked once before any is made; None where it has
-        nothing to add for this generator. It asks no weights: the command may have let go of its own. Left out of a
+        nothing to add for this generator. It asks no weights: the command may have released its own. Left out of a
         stage that draws samples from others, such as edits: its parts are those whose samples have a source.
     """
 
@@ -137,7 +137,7 @@ class WholeStage:
     ----------
     make : does what is missing; a function of a module, as workers import it by its name.
     title : what a user is told it does.
-    is_missing : (run, generator) → whether there is anything to do. It asks no weights: the command may have let go of
+    is_missing : (run, generator) → whether there is anything to do. It asks no weights: the command may have released
         its own.
     """
 

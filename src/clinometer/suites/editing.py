@@ -98,7 +98,7 @@ class EditingSuite(Suite):
         if len(shown) not in (0, len(self.professions)) or len(shown) == 1:
             raise InvalidInputError.wrong_shape(
                 f"professions: found shows of {len(shown)} of {len(self.professions)}, expected of none, or of all of "
-                "two and more: edits are told apart by it"
+                "two and more: it distinguishes edits"
             )
         refuse_duplicates((str(each.shows) for each in shown), "professions: shows: text used twice")
         tones = {group.tone for group in self.groups.values()}

@@ -109,7 +109,7 @@ class SweepOutcome:
         return [setting for setting in self.settings if setting.cell["suite"] == suite]
 
     def is_baseline(self, setting: Setting) -> bool:
-        """Return whether all others are held against it."""
+        """Return whether all others are compared with it."""
         return self.grid.baseline_of(setting.cell) == setting.cell
 
 

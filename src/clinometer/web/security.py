@@ -78,7 +78,7 @@ class ServerSettings:
     host, port : where it listens.
     password_hash : argon2 hash of the organiser's password; empty where none is asked, on this machine alone.
     hosts : names that a request may ask for, so that no other site's name can be pointed here; ``"*"`` for any.
-    behind_https : whether browsers come by HTTPS, so that cookies are for HTTPS alone.
+    behind_https : whether browsers use HTTPS, so that cookies are for HTTPS alone.
     session_key : what signs sessions; a new one at each start, unless one is given.
     requests_a_second : of one address.
     connections, connections_each : held at a time, by everybody and by one address.

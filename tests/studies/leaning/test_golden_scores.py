@@ -255,7 +255,7 @@ def alike(found: object, expected: object, tolerance: float) -> bool:
 
 
 def against_0_alone(row: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """What was said of a row when its verdict was held against 0 alone, as far as the second zero may change it."""
+    """What was said of a row when its verdict was compared with 0 alone, as far as the second zero may change it."""
     larger = max(row["p_zero"], row["p_middle"])
     # of e-values the smaller counts on either side, which may be less than the smaller of both sides' means
     assert row["p"] == pytest.approx(larger, nan_ok=True) or (row["case"] == "stopped" and row["p"] > larger)

@@ -1,4 +1,4 @@
-"""Where zero is: the groups' middle by slow loops, its influences, and verdicts that are held against both zeros."""
+"""Where zero is: the groups' middle by slow loops, its influences, and verdicts that are compared with both zeros."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class TransformersImageEncoder(ImageEncoderBase):
 class ImageInputs:
     """The inputs of a model for images: its image processor's outputs, by name.
 
-    Where the processor's last steps, held against what it does, are no more than a `Normalisation`, pixels stay bytes
+    Where the processor's last steps, compared with what it does, are no more than a `Normalisation`, pixels stay bytes
     until they are where the model is.
     """
 

@@ -4,7 +4,7 @@
 
     Δ_w = mean over noises of  ( y(whole prompt) − y(without w) )        y: image part II + ITA of one image
 
-Positive: the word moves the pictures towards group a; in [−8, 8]. Both images of a pair are held against the same
+Positive: the word moves the pictures towards group a; in [−8, 8]. Both images of a pair are compared with the same
 attribute images and words. The test is Gaffke's of the mean between bounds (:mod:`clinometer.stats.bounded_means`): no
 image scores less than the lower bound l that the groups' own images give, or more than the upper one u, so a difference
 lies in [l − u, u − l]. Student's t and exchanges within pairs find more, but they test that a word does *nothing*, and

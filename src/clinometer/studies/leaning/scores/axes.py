@@ -212,7 +212,7 @@ def readings_of(setup: StudySetup, view: EncoderView) -> tuple[Readings, Reading
     by_axis = [_projection(design, (axis,))[list(_combinations(design, (axis,)).values())] for axis in design.axes]
     weights = np.concatenate(by_axis)  # each level's deviation from the mean of its axis, (levels × groups)
     prompts = [
-        x if len(x) > 1 else np.full_like(x, np.nan)  # an image alone in its prompt has none to be held against
+        x if len(x) > 1 else np.full_like(x, np.nan)  # an image alone in its prompt has none to be compared with
         for of_group, sizes in zip(view.group_image_scores, layout.prompt_sizes, strict=True)
         for x in np.split(of_group, np.cumsum(sizes)[:-1])
     ]

@@ -11,7 +11,7 @@ What the images were drawn for is known, so they can be asked. An encoder **read
 prompt and not by group, 3 one whose words mean nothing to it although its images differ. 4 refuses one that tells the
 groups apart and has its zero in the wrong place: it takes most images of one group for the other, so what it reads of
 a concept at parity leans as well. Each asks for what the others cannot see; where words are too few to be permuted, 3
-is not asked. An encoder without a text tower is asked 1, 2 and 4 of its images alone, each held against the images of
+is not asked. An encoder without a text tower is asked 1, 2 and 4 of its images alone, each compared with the images of
 the other prompts. See decision 10.
 
 Groups that are cells of axes have no pair. But the images drawn at one level of an axis, over all cells, have a known

@@ -153,7 +153,7 @@ class Measurer:
     ----------
     encoders : their attribute images and texts, and the images of the targets that are asked for.
     replicate_weights : None where intervals need no replicates.
-    own_texts : whether images are held against the texts of all targets and the blank prompt.
+    own_texts : whether images are compared with the texts of all targets and the blank prompt.
     check : the design, where no image of a target has been looked at yet.
     """
 

@@ -48,7 +48,7 @@ weighs positively and negatively, each by its own images::
     min( margin, (s̄₊ − s̄₋)/8 )        at most one picture in eight more, or fewer, than equal parts
 
 Neither 0 nor m is the truth: a scene may be nearer to one group's pictures whoever stands in it. A verdict that names a
-side, or none, is held against both (:mod:`clinometer.metrics.verdict`). See decision 66.
+side, or none, is compared with both (:mod:`clinometer.metrics.verdict`). See decision 66.
 """
 
 from __future__ import annotations

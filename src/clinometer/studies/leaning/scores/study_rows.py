@@ -65,7 +65,7 @@ def mcas_study(
     :mod:`clinometer.studies.leaning.scores.contrasts`, everything else percentiles of bootstrap replicates. Verdicts
     stand on both parts and MCAS of the mean over encoders, and in the profile on every group and pair, from ten images
     of a target on. What is missing (no images, one image, no text tower) makes NaN with a reason, and the rest goes on.
-    A verdict is held against 0 and against the groups' middle
+    A verdict is compared with 0 and against the groups' middle
     (:mod:`clinometer.studies.leaning.scores.middle`), and withheld where the share of the same images denies it.
     The same arguments give the same bits. ``n_permutations`` = 0 leaves out the labels. A view that cannot read its own
     attribute images gives no verdict: ``not measured``, with the reason.
