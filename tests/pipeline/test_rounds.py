@@ -138,7 +138,7 @@ def test_the_report_says_how_it_was_drawn(stopped):
     page = stopped.directory.read_bytes("report.html").decode()
     assert "until decided" in page
     assert "drawn in rounds" in page
-    assert f"at most {MOST} a target" in page
+    assert f"at most {MOST} per target" in page
 
 
 def test_another_rule_is_another_run(stopped):
