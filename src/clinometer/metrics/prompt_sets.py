@@ -169,7 +169,7 @@ class SetPair:
 
     @property
     def rounding(self) -> float:
-        """By how much two differences of cosines may differ and be the same."""
+        """The largest gap between two differences of cosines that rounding alone can make."""
         return max(self.x.rounding, self.y.rounding)
 
 

@@ -175,7 +175,7 @@ def lora(job: Job) -> Made:
         raise InvalidInputError.out_of_range(
             f"found {', '.join(job.target)}; the score tells two groups apart, so name two", field="target"
         )
-    from clinometer.mitigation.lora import AnswerSettings, ImageReader, LoraSettings, train, train_answers
+    from clinometer.mitigation.lora import AnswerSettings, ImageReader, ScoreSettings, train_answers, train_scores
 
     pipeline = _encoding(job, "lora")
     names = {"steps": "training_steps", "learning_rate": "learning_rate"}
@@ -191,7 +191,7 @@ def lora(job: Job) -> Made:
         return Made("weights", lora=state, told=measured | {"scale": scale, "off the target, of before": slopes})
     named = [text for prompts in job.named().values() for text in prompts.values()]
     attributes = {group: [each.prompt for each in job.suite.groups[group].prompts] for group in job.suite.groups}
-    state, measured = train(
+    state, measured = train_scores(
         pipeline,
         ImageReader.of(job.setting("encoder", "reference")),
         prompts=job.prompts,
@@ -200,7 +200,7 @@ def lora(job: Job) -> Made:
         words={group: job.suite.groups[group].words for group in job.target},
         shares=shares,
         sampler_steps=SAMPLED,
-        settings=LoraSettings(seed=job.seed, **chosen),
+        settings=ScoreSettings(seed=job.seed, **chosen),
         say=job.say,
     )
     return Made("weights", lora=state, told=measured)

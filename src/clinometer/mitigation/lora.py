@@ -58,8 +58,8 @@ TARGETS: Final = ("to_q", "to_k", "to_v", "to_out.0")
 
 
 @dataclass(frozen=True)
-class LoraSettings:
-    """Settings of the training.
+class ScoreSettings:
+    """Settings of the training by scores of images.
 
     Attributes
     ----------
@@ -291,7 +291,7 @@ def step_unless_not_finite(
     optimizer.step()
 
 
-def train(
+def train_scores(
     pipeline: Any,
     reader: ImageReader,
     *,
@@ -301,10 +301,10 @@ def train(
     words: Mapping[str, Sequence[str]],
     shares: Mapping[str, Mapping[str, float]],
     sampler_steps: int,
-    settings: LoraSettings,
+    settings: ScoreSettings,
     say: Callable[[str], None],
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Train a LoRA of a Stable Diffusion pipeline; the pipeline is changed.
+    """Train a LoRA by how its images score against the groups; the pipeline is changed.
 
     Parameters
     ----------
@@ -366,7 +366,7 @@ def _loss_of_images(
     prompts: Sequence[str],
     is_a: torch.Tensor,
     sure: torch.Tensor,
-    settings: LoraSettings,
+    settings: ScoreSettings,
     rng: np.random.Generator,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, list[tuple[Any, torch.Tensor]]]:
     """Draw images of prompts, and measure how far they are off the groups they are to have, and off those before.
@@ -449,7 +449,7 @@ MEMORY: Final = 0.98
 
 @dataclass(frozen=True)
 class AnswerSettings:
-    """Settings of the training: steps of ``concepts`` each, from ``images`` of each concept and group."""
+    """Settings of the training by answers: steps of ``concepts`` each, from ``images`` of each concept and group."""
 
     steps: int = 320
     concepts: int = 10
@@ -469,7 +469,7 @@ def train_answers(
     settings: AnswerSettings,
     say: Callable[[str], None],
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Train a LoRA of a Stable Diffusion pipeline; the pipeline is changed.
+    """Train a LoRA by what the network answers where a group is named; the pipeline is changed.
 
     Parameters
     ----------

@@ -334,7 +334,7 @@ SIGNATURE: Final = "model.sig"
 """The name that ``model_signing sign`` gives to a signature by default."""
 
 IGNORED: Final = (".git", ".gitattributes", ".github", ".gitignore")
-"""What model-signing leaves out by default, besides the signature itself."""
+"""Paths that model-signing ignores by default, in addition to the signature itself."""
 
 MOST_SIGNATURE: Final = 2**26
 """The most bytes of a signature: it lists a digest for each file."""

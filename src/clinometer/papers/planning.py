@@ -381,7 +381,7 @@ REPRODUCTION: Final = "reproduction.json"
 
 
 class RunStatus(BaseModel):
-    """What became of a run; ``reason`` says why it failed."""
+    """The outcome of a run; ``reason`` says why it failed."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -36,7 +36,7 @@ from clinometer.suites import Suite, load_suite
 
 DRAWN: Final = "SD v2.1"
 GIVEN: Final = "CFD"
-"""What the downstream paper's table calls the two kinds of portraits."""
+"""The two kinds of portraits, as the downstream paper's table names them."""
 
 
 def paper_table(

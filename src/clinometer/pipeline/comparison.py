@@ -42,12 +42,11 @@ def compare_runs(first: Run, second: Run) -> Comparison:
     RunNotFoundError
         Images of a run are still to be drawn, or an encoder has not finished.
     """
-    encoders, unpaired, drawn = _held_together(first, second)
+    pairing, unpaired, drawn = _pair(first, second)
     both = drawn[0].keys() & drawn[1].keys()
-    seeds = None if unpaired else _pairs(drawn)
     with one_thread():
-        rows = study_of(first.suite).compare(Pairing((first, second), encoders, seeds, resamples_of(first, second)))
-    scores = withhold_unfit(scores_table(rows), first, second, encoders=encoders)
+        rows = study_of(first.suite).compare(pairing)
+    scores = withhold_unfit(scores_table(rows), first, second, encoders=pairing.encoders)
     if not _is_until_decided(first, second):  # rates over numbers of images that the images have set are not tested
         refusals = compared_refusals(first, second, paired=not unpaired)
         scores = pd.concat([scores, scores_table(refusals)], ignore_index=True) if refusals else scores
@@ -76,7 +75,7 @@ def split_runs(at_one: Run, guided: Run) -> pd.DataFrame:
     SuiteError
         The suite compares no one pair of groups.
     """
-    encoders, unpaired, drawn = _held_together(at_one, guided)
+    pairing, unpaired, _ = _pair(at_one, guided)
     if unpaired:
         raise RunMismatchError(f"{at_one.url}, {guided.url}: {unpaired}, and guidance is split by pairs of images")
     if _is_until_decided(at_one, guided):
@@ -85,20 +84,21 @@ def split_runs(at_one: Run, guided: Run) -> pd.DataFrame:
             "fixed beforehand; draw without --until"
         )
     study = study_of(at_one.suite)
-    pairing = Pairing((at_one, guided), encoders, _pairs(drawn), resamples_of(at_one, guided))
     with one_thread():
         return scores_table(study.split(pairing) if study.overrides("split") else [])
 
 
-def _held_together(first: Run, second: Run) -> tuple[list[str], str, list[dict[Start, str]]]:
-    """Check two runs, and return the encoders that they share, what keeps them from being paired, and what is there."""
+def _pair(first: Run, second: Run) -> tuple[Pairing, str, list[dict[Start, str]]]:
+    """Check two runs, and return what of them is compared, what keeps them from being paired, and what was drawn."""
     encoders = _comparable(first, second)
     for run in (first, second):
         with run.directory.listed_once():
             require_drawn(run)
     unpaired = _explain_unpaired(first, second)
     _require_pairs_until_decided(first, second, unpaired)
-    return encoders, unpaired, _drawn_of_both(first, second) if not unpaired else [{}, {}]
+    drawn = _drawn_of_both(first, second) if not unpaired else [{}, {}]
+    seeds = None if unpaired else _pairs(drawn)
+    return Pairing((first, second), encoders, seeds, resamples_of(first, second)), unpaired, drawn
 
 
 def _pairs(drawn: Sequence[dict[Start, str]]) -> frozenset[int]:

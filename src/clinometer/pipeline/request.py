@@ -93,7 +93,7 @@ class Option:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether the option may be given again."""
+        """Whether the option may be repeated on the command line."""
         return self.many or self.several is not None
 
 

@@ -57,9 +57,9 @@ DEFAULTS: Final[dict[str, Any]] = {
 _PART: Final = re.compile(rf"{RATINGS}/part-\d{{5,9}}\.parquet")
 
 OF_CONCEPT: Final = "concept:"
-"""What the item that shows all images of a concept is called, before the concept's name."""
+"""Prefix of the item that shows all images of a concept; the concept's name follows."""
 PAIR: Final = "pair:"
-"""What the item that shows two samples is called, before their ids: the left one, a space, the right one."""
+"""Prefix of the item that shows two samples; their ids follow: the left one, a space, the right one."""
 PAIR_ANSWERS: Final = ("left", "right", "tie")
 """Answers to a pair, in the order of their numbers."""
 _SIMULATED: Final = "skill-"

@@ -1,4 +1,4 @@
-"""What mitigations change in a diffusers pipeline, and LoRAs by whomever: embeddings, cross-attention and weights.
+"""Mitigations and LoRAs of a diffusers pipeline: what they change in embeddings, cross-attention and weights.
 
 ::
 

@@ -359,7 +359,7 @@ IMPORTED: Final = re.compile(
     r"torch|diffusers|transformers|open_clip|clinometer\._torch|diffusers\.pipelines\.\w+\.pipeline_\w+"
     r"|diffusers\.models\.\w+\.\w+|transformers\.models\.\w+\.modeling_\w+"
 )
-"""What workers import, and take longer for than for anything else before their first part."""
+"""Modules that a worker imports before its first part, most of the time until then."""
 
 
 def _context() -> BaseContext:

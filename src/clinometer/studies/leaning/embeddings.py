@@ -71,8 +71,10 @@ def _lost(run: Run, seeds: Collection[int] | None = None) -> list[tuple[str, str
 def missing_pictures(pairing: Pairing, suite: LeaningSuite) -> MissingPictures | None:
     """Find the images that two runs should share and do not."""
     runs, seeds = pairing.runs, pairing.seeds
-    first_seeds, second_seeds = (frozenset(run.plan.column("seed").to_pylist()) for run in runs)
-    both = None if seeds is None else first_seeds & second_seeds
+    both = None
+    if seeds is not None:
+        first_seeds, second_seeds = (frozenset(run.plan.column("seed").to_pylist()) for run in runs)
+        both = first_seeds & second_seeds
     lost = [_lost(run, both) for run in runs]
     if not any(lost):
         return None
